@@ -121,7 +121,7 @@ fn is_decided(outcome: &Outcome) -> bool {
 fn of_settings_that_are_alike_none_is_shown_to_differ() {
     let mut shown_in_all = Vec::new();
     for world in WORLDS {
-        for (settings, count) in [(2, 21), (4, 21), (7, 21), (4, 200)] {
+        for (settings, count) in [(2, 21), (4, 21), (4, 30), (7, 21), (7, 30), (4, 200)] {
             let all: Vec<_> =
                 (0..1_000).map(|seed| sweep(&world, &vec![1.0; settings], count, true, seed)).collect();
             assert!(all.iter().all(is_decided), "{world:?}: {settings} settings, {count} rounds");
@@ -149,4 +149,21 @@ fn what_differs_is_shown() {
     let found = |seed: &u64| verdicts(&sweep(&world, &[1.0, 1.0, 0.8, 1.0], 21, true, *seed))[1] == "faster";
     let found = (0..200).filter(found).count();
     assert!(found >= 180, "{found} of 200");
+}
+
+/// Each login has a first query that counts for nothing; what counted before it still does.
+#[test]
+fn of_each_login_all_but_the_first_query_count() {
+    for (count, warm) in [(30, 20), (21, 14)] {
+        let outcome = sweep(&WORLDS[0], &[1.0; 4], count, true, 1);
+        let (json, text) = (outcome.json(), outcome.text());
+        assert_eq!(json["wall_ns"]["count"], 4 * warm);
+        for setting in json["settings"].as_array().unwrap() {
+            assert_eq!(setting["wall_ns"]["count"], warm, "{count} rounds");
+            assert_eq!(setting["wall_ns"]["p95"].is_null(), warm < 20);
+        }
+        let why = "no p95: it needs 20 queries of a setting besides the first of each login, and 14 counted; --count 30 asks enough";
+        assert_eq!(text.lines().any(|line| line == why), warm < 20, "{text}");
+        assert!(!text.contains("no p95") || warm < 20, "{text}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What is to be done.
 
 use crate::Target;
+use fathom_core::query::{COUNT, Logins};
 use fathom_recording::Tool;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,6 +54,12 @@ impl Turn {
         let packets = if packets.is_empty() { vec![None] } else { packets };
         let with = |fetch_size| packets.iter().map(move |&packet_size| Self { fetch_size, packet_size });
         rows.into_iter().flat_map(with).collect()
+    }
+
+    /// How often each of these is asked where nobody says it: enough for a p95 and for an interval.
+    pub fn usual_count(sweep: &[Self]) -> u64 {
+        let log_in_anew = sweep.len() > 1 && sweep.iter().all(|turn| turn.packet_size.is_some());
+        if log_in_anew { Logins::usual_count(sweep.len()) } else { COUNT }
     }
 }
 

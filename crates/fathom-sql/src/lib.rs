@@ -35,7 +35,6 @@ mod turns;
 
 pub use config::{Config, Recording, Source, Turn};
 pub use error::Error;
-pub use fathom_core::query::COUNT;
 pub use run::run;
 pub use ssl_mode::SslMode;
 pub use stop::Stop;

@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// Work on each row for so long, as an application would
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
     think: Duration,
-    /// Ask so often, of several settings each [default: 21, or until --for is over]
+    /// Ask so often, of several settings each [default: 21, of several sizes of packets 30, or until --for is over]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Ask for so long
@@ -115,7 +115,7 @@ impl Args {
             target,
             source,
             think: self.think,
-            count: self.count.or_else(|| self.lasts.is_none().then_some(fathom_sql::COUNT)),
+            count: self.count.or_else(|| self.lasts.is_none().then(|| Turn::usual_count(&turns))),
             lasts: self.lasts,
             every: self.every.filter(|every| !every.is_zero()),
             fetch_size: turns[0].fetch_size,

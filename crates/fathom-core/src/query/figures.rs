@@ -102,20 +102,22 @@ impl Figures {
     }
 }
 
-/// The same of a run or of a setting, of which the first query counts only where there is no other.
+/// The same of a run or of a setting, of which first queries (of the run, of a setting, of a login) count only where there are no
+/// others.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Warm {
     pub(super) figures: Figures,
-    /// The figures are those of what finds nothing warm.
-    only_first: bool,
+    /// There are others.
+    is_warm: bool,
 }
 
 impl Warm {
     /// Takes a query that was answered.
     pub(super) fn add(&mut self, query: &Query) {
-        if query.is_first {
-            self.only_first = true;
-        } else if std::mem::take(&mut self.only_first) {
+        if query.is_first && self.is_warm {
+            return;
+        }
+        if !query.is_first && !std::mem::replace(&mut self.is_warm, true) {
             self.figures = Figures::default();
         }
         self.figures.add(query);

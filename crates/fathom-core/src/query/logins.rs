@@ -5,6 +5,7 @@
 //! of them in the same rounds, and what they were asked between two logins is one unit ([`super::ratio`]). The first query of a
 //! connection finds nothing warm and counts for nothing, which is why a login lasts two rounds at least.
 
+use super::figures::FOR_P95;
 use super::ratio::needed;
 
 /// Rounds of a login, at first.
@@ -22,6 +23,12 @@ pub struct Logins {
 }
 
 impl Logins {
+    /// How often each of so many settings is asked where nobody says it: so that it has enough logins for an interval, and enough
+    /// queries that count for a p95.
+    pub fn usual_count(settings: usize) -> u64 {
+        ROUNDS * needed(settings).max(FOR_P95.div_ceil(ROUNDS - 1))
+    }
+
     /// Of so many settings, each of which is asked so often; `None`: nobody knows.
     pub fn new(settings: usize, count: Option<u64>) -> Self {
         // Few rounds have twice as many logins of two as are needed before they have enough of three.
@@ -51,13 +58,26 @@ mod tests {
         of.chunk_by(|a, b| a == b).map(<[u64]>::len).collect()
     }
 
-    /// The usual 21 rounds are enough logins of three rounds for four settings, and of two for seven.
+    /// 21 rounds are enough logins of three rounds for four settings, and of two for seven.
     #[test]
     fn there_are_as_many_as_an_interval_needs() {
         assert_eq!(lengths(2, Some(21), 21), [3; 7]);
         assert_eq!(lengths(4, Some(21), 21), [3; 7]);
         assert_eq!(lengths(7, Some(21), 21), [vec![2; 10], vec![1]].concat());
         assert_eq!(lengths(2, Some(12), 12), [2; 6]);
+    }
+
+    /// Whatever the number of settings, nothing that it is there for is missing: as many logins as an interval needs, and 20
+    /// queries of each that are not the first of theirs.
+    #[test]
+    fn the_usual_count_is_enough_and_no_more() {
+        assert_eq!([2, 4, 7, 20, 30].map(Logins::usual_count), [30, 30, 30, 30, 33]);
+        for settings in 2..=60 {
+            let count = Logins::usual_count(settings);
+            let lengths = lengths(settings, Some(count), count);
+            let warm: usize = lengths.iter().map(|rounds| rounds - 1).sum();
+            assert!(lengths.len() as u64 >= needed(settings) && warm >= 20, "{settings}: {lengths:?}");
+        }
     }
 
     #[test]

@@ -6,9 +6,9 @@
 //! of the units' ratios there is an interval ([`super::ratio`]). Because the order of a round and of the logins is of chance, a unit
 //! of equal settings is as likely above 1 as below it, whatever connections and position do.
 
-use super::figures::{Warm, median};
+use super::figures::{FOR_P95, Warm, median, p95};
 use super::ratio::{Ratio, Unit, record};
-use super::{Confidence, Query};
+use super::{COUNT, Confidence, Logins, Query};
 use crate::histogram::Histogram;
 use crate::text::count;
 use crate::units::narrow::time_or_dash;
@@ -157,15 +157,15 @@ impl Sweep {
     /// As a person reads it.
     pub(super) fn text(&self, settings: &[Setting]) -> String {
         let mut out = String::new();
-        let head = ["wall p50", "server", "path", "client"].map(|name| format!("{name:>10}")).concat();
+        let head = ["wall p50", "p95", "server", "path", "client"].map(|name| format!("{name:>10}")).concat();
         _ = writeln!(out, "{:<20}{head}  {:<14}against the first", "", "most of it");
         for (at, setting) in settings.iter().enumerate() {
             let Some(one) = self.each.get(at) else { continue };
             let of = &one.warm.figures;
             // A median of a few that have estimates is none of all.
             let enough = |part: &&Histogram| 2 * part.count() >= of.wall.count();
-            let figures = [&of.wall, &of.parts[0], &of.parts[1], &of.parts[2]];
-            let figures = figures.map(|of| Some(of).filter(enough).and_then(median));
+            let parts = of.parts.each_ref().map(|of| Some(of).filter(enough).and_then(median));
+            let figures = [median(&of.wall), p95(&of.wall), parts[0], parts[1], parts[2]];
             let figures = figures.map(|ns| format!("{:>10}", time_or_dash(ns, 3))).concat();
             let most = match of.verdict.most() {
                 (Some(party), Confidence::High) => party.to_string(),
@@ -176,7 +176,22 @@ impl Sweep {
             let line = format!("{:<20}{figures}  {most:<14}{against}", setting.words());
             _ = writeln!(out, "{}", line.trim_end());
         }
+        out.extend(self.no_p95(settings));
         out
+    }
+
+    /// Why a setting has no p95, where one has none.
+    fn no_p95(&self, settings: &[Setting]) -> Option<String> {
+        let counted = self.each.iter().map(|one| one.warm.figures.wall.count()).min()?;
+        let (first, enough) = match unit(settings) {
+            Unit::Round => ("the first", COUNT),
+            Unit::Login => ("the first of each login", Logins::usual_count(settings.len())),
+        };
+        (counted < FOR_P95).then(|| {
+            format!(
+                "no p95: it needs {FOR_P95} queries of a setting besides {first}, and {counted} counted; --count {enough} asks enough\n"
+            )
+        })
     }
 
     /// As a program reads it; null: there is no sweep.

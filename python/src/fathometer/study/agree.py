@@ -12,7 +12,7 @@ from fathometer.study.limit import Limit
 from fathometer.study.plan import PlannedRun
 from fathometer.study.policy import Policy
 from fathometer.study.probe import STAMPED_SIZE, Probe
-from fathometer.study.query import USUAL_COUNT, Query
+from fathometer.study.query import Query
 from fathometer.study.words import bits_per_s
 
 
@@ -81,7 +81,7 @@ def _settings(manifest: Manifest, wanted: dict[str, object]) -> str | None:
 def _of_queries(recording: Recording, query: Query) -> str | None:
     """Its label is the database's address: `fathom sql` gives it no other."""
     asked = recording.queries.asked if recording.queries is not None else {}
-    wanted = {"protocol": query.scheme, "count": query.count or (None if query.for_ns else USUAL_COUNT)}
+    wanted = {"protocol": query.scheme, "count": None if query.for_ns else query.each}
     for name, value in wanted.items():
         if asked.get(name) != value:
             return f"the queries' {name} was {asked.get(name)}, and the plan's is {value}"

@@ -4,6 +4,7 @@ Server (``fathom echo --tds``) or a PostgreSQL, which the study starts, or of a 
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
@@ -11,8 +12,11 @@ from pydantic import Field, model_validator
 from fathometer.study.postgres import DATABASE, USER
 from fathometer.study.shape import Duration, Name, Size, StudyTable, Text
 
-USUAL_COUNT: Final = 21
+_USUAL_COUNT: Final = 21
 """Of `fathom sql`."""
+_USUAL_LOGINS: Final = 10
+_ROUNDS: Final = 3
+"""Of a login. Sizes of packets log in anew now and then, each time with a query that finds nothing warm."""
 _GUESS_NS: Final = 100_000_000
 """What a query takes, for the estimate alone."""
 _SLOWEST_NS: Final = 5_000_000_000
@@ -64,9 +68,18 @@ class Query(StudyTable):
         return len(self.packet_sizes or ()) or len(self.fetch_sizes or ()) or 1
 
     @property
+    def each(self) -> int:
+        """How often each setting is asked: as `fathom sql` does where nobody says it."""
+        if self.count is not None or len(self.packet_sizes or ()) < 2:
+            return self.count or _USUAL_COUNT
+        # An interval needs 1 - 2 / 2^n >= 1 - 0.05 / (settings - 1).
+        needed = 1 + math.ceil(math.log2(20 * (self.settings - 1)))
+        return _ROUNDS * max(needed, _USUAL_LOGINS)
+
+    @property
     def in_all(self) -> int:
         """Queries, where they are counted."""
-        return (self.count or USUAL_COUNT) * self.settings
+        return self.each * self.settings
 
     @property
     def longest_ns(self) -> int:
