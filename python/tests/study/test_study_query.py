@@ -37,15 +37,15 @@ from = "here"
 to = "here"
 port = 21433
 [[query]]
-name = "plain"
-rows = 300
-count = 8
-packet-sizes = [4096, 8192]
-[[query]]
 name = "encrypted"
 encrypt = true
 rows = 300
 packet-sizes = [4096, 32767]
+[[query]]
+name = "plain"
+rows = 300
+count = 8
+packet-sizes = [4096, 8192]
 """
 
 
