@@ -88,7 +88,7 @@ test-rust: cargo ## the Rust half's
 	fi
 
 infra: python-dev ## the labs of infra/, planned and made by terraform or tofu against a stand-in for the clouds; go
-	cd python && ../.venv/bin/pytest -n $(WORKERS) --dist loadgroup tests/infra
+	cd python && ../.venv/bin/pytest -n $(WORKERS) --dist loadscope tests/infra
 
 tofu: ## OpenTofu from the Go module proxy, into target/tofu, for `make infra`; once, some minutes
 	cd infra/tofu && go build -trimpath -ldflags '-s -w -X github.com/opentofu/opentofu/version.dev=no' -o ../../target/tofu/bin/tofu github.com/opentofu/opentofu/cmd/tofu

@@ -5,14 +5,14 @@ from ipaddress import ip_network
 
 import pytest
 
-from support.terraform import GIVEN, Lab, lab_of, roots
+from support.terraform import GIVEN, lab_of, of_root, roots
 
 PRIVATE = ip_network("10.0.0.0/8")
 # Of today: no type of a generation that is no longer sold, none that has credits but the jump host's.
 TYPES = {"m7i.large"}
 
 
-@pytest.fixture(scope="module", params=roots("aws"))
+@pytest.fixture(scope="module", params=[of_root("aws", root) for root in roots("aws")])
 def lab(request):
     return lab_of("aws", request.param)
 
@@ -130,20 +130,20 @@ def test_hosts_are_of_today_and_let_in_by_key_alone(planned):
     assert {b["load_balancer_type"] for b in of(resources, "lb")} <= {"network"}
 
 
-def test_a_network_balancers_idle_limit_is_a_variable(tmp_path):
-    balancer = Lab("balancer", tmp_path, "aws")
-    resources, _ = balancer.plan(idle_timeout_seconds=60)
+@pytest.mark.parametrize("lab", [of_root("aws", "balancer")], indirect=True)
+def test_a_network_balancers_idle_limit_is_a_variable(lab):
+    resources, _ = lab.plan(idle_timeout_seconds=60)
     assert {r["tcp_idle_timeout_seconds"] for r in of(resources, "lb_listener")} == {60}
     # Both nodes are where the client is, so that the zone of the host behind alone differs.
     nodes = {n["private_ipv4_address"] for b in of(resources, "lb") for n in b["subnet_mapping"]}
     assert nodes == {"10.92.1.100", "10.92.1.101"}
-    refused = balancer("plan", "-input=false", *balancer.given(idle_timeout_seconds=59), check=False)
-    assert "Whole seconds from 60 to 6000" in " ".join(refused.stderr.split())
+    (refused,) = lab.refused(idle_timeout_seconds=59)
+    assert "Whole seconds from 60 to 6000" in refused
 
 
-def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(tmp_path):
-    zones = Lab("zones", tmp_path, "aws")
-    told = zones.up(other_region="", zones=["c", "a", "b"])["fathometer"]["value"]
+@pytest.mark.parametrize("lab", [of_root("aws", "zones")], indirect=True)
+def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(lab):
+    told = lab.told(other_region="", zones=["c", "a", "b"])
     labels = [s["label"] for s in told["scenarios"]]
     assert labels == ["same-host", "same-zone", "cross-zone-c-a", "cross-zone-c-b", "cross-zone-a-b"]
     assert {h["name"] for h in told["hosts"]} == {"client", "server-zone-a", "server-zone-b", "server-zone-c"}

@@ -1,17 +1,18 @@
 """Azure's labs: what they would make, and who could reach it."""
 
+import base64
 import json
 from ipaddress import ip_network
 
 import pytest
 
-from support.terraform import GIVEN, Lab, lab_of, roots
+from support.terraform import GIVEN, Lab, lab_of, of_root, roots
 
 PRIVATE = ip_network("10.0.0.0/8")
 JUMPS = [False, True]
 
 
-@pytest.fixture(scope="module", params=roots("azure"))
+@pytest.fixture(scope="module", params=[of_root("azure", root) for root in roots("azure")])
 def lab(request):
     return lab_of("azure", request.param)
 
@@ -129,9 +130,9 @@ def test_a_name_of_azurerm_4_is_refused(tmp_path):
     assert "enable_tcp_reset" in done.stderr
 
 
-def test_the_firewalls_rules_and_features_are_variables(tmp_path):
-    hub = Lab("hub-and-spoke", tmp_path)
-    resources, _ = hub.plan(
+@pytest.mark.parametrize("lab", [of_root("azure", "hub-and-spoke")], indirect=True)
+def test_the_firewalls_rules_and_features_are_variables(lab):
+    resources, _ = lab.plan(
         ways=["firewall"],
         zones=["1"],
         firewall_rules_before=300,
@@ -148,31 +149,74 @@ def test_the_firewalls_rules_and_features_are_variables(tmp_path):
     assert of(resources, "virtual_network_gateway") == []
 
 
+@pytest.mark.parametrize("lab", [of_root("azure", "hub-and-spoke")], indirect=True)
 @pytest.mark.parametrize("way", ["same-network", "peering", "vpn", "firewall"])
-def test_a_way_can_be_had_alone(tmp_path, way):
-    told = Lab("hub-and-spoke", tmp_path).up(ways=[way], zones=["2"])["fathometer"]["value"]
+def test_a_way_can_be_had_alone(lab, way):
+    told = lab.told(ways=[way], zones=["2"])
     assert [s["label"] for s in told["scenarios"]] == [f"{way}-zone-2"]
     assert {h["name"] for h in told["hosts"]} == {"client", f"{way}-zone-2"}
 
 
-def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(tmp_path):
-    zones = Lab("zones", tmp_path)
-    told = zones.up(other_region="", zones=["3", "1", "2"])["fathometer"]["value"]
+@pytest.mark.parametrize("lab", [of_root("azure", "zones")], indirect=True)
+def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(lab):
+    told = lab.told(other_region="", zones=["3", "1", "2"])
     labels = [s["label"] for s in told["scenarios"]]
     assert labels == ["same-host", "same-zone", "cross-zone-3-1", "cross-zone-3-2", "cross-zone-1-2"]
     assert {h["name"] for h in told["hosts"]} == {"client", "server-zone-1", "server-zone-2", "server-zone-3"}
 
 
-def test_only_the_subnet_of_the_client_goes_out_by_the_nat_gateway(tmp_path):
-    nat = Lab("nat", tmp_path)
-    resources, _ = nat.plan(idle_timeout_minutes=30)
+@pytest.mark.parametrize("lab", [of_root("azure", "placement")], indirect=True)
+def test_every_combination_of_factors_is_a_pair_of_hosts(lab):
+    both = [False, True]
+    resources, plan = lab.plan(
+        factors={"accelerated_networking": both, "proximity_group": both, "availability_set": both}
+    )
+    told = plan["output_changes"]["fathometer"]["after"]
+    names = ("accelerated-networking", "proximity-group", "availability-set", "mtu")
+    had = [tuple(s["tags"][name] for name in names) for s in told["scenarios"]]
+    words = ["false", "true"]
+    assert sorted(had) == [(a, g, s, "1500") for a in words for g in words for s in words]
+    # What the tags say is what the hosts have.
+    fast = {r["name"]: r["accelerated_networking_enabled"] for r in of(resources, "network_interface")}
+    groups = {r["name"] for r in of(resources, "proximity_placement_group")}
+    sets = {r["name"] for r in of(resources, "availability_set")}
+    for scenario in told["scenarios"]:
+        tags, row = scenario["tags"], f"fathom-{scenario['label']}"
+        assert {fast[scenario[end]] for end in ("from", "to")} == {tags["accelerated-networking"] == "true"}
+        assert (row in groups, row in sets) == (
+            tags["proximity-group"] == "true",
+            tags["availability-set"] == "true",
+        )
+
+
+@pytest.mark.parametrize("lab", [of_root("azure", "placement")], indirect=True)
+def test_hosts_are_told_their_mtu(lab):
+    resources, _ = lab.plan(factors={"mtu": [1500, 4000, 9000]})
+    said = {}
+    for host in of(resources, "linux_virtual_machine"):
+        text = host["user_data"] and base64.b64decode(host["user_data"]).decode()
+        said[host["name"]] = text
+    assert said == {
+        f"an-on-group-off-set-off-mtu-{mtu}-{end}": None
+        if mtu == 1500
+        else f"#cloud-config\nruncmd: [[ip, link, set, dev, eth0, mtu, '{mtu}']]\n"
+        for mtu in (1500, 4000, 9000)
+        for end in ("client", "server")
+    }
+    (refused, *_) = lab.refused(factors={"mtu": [9001]})
+    assert "Whole bytes from 1280 to 9000" in refused
+
+
+@pytest.mark.parametrize("lab", [of_root("azure", "nat")], indirect=True)
+def test_only_the_subnet_of_the_client_goes_out_by_the_nat_gateway(lab):
+    resources, _ = lab.plan(idle_timeout_minutes=30)
     (gateway,) = of(resources, "nat_gateway")
     assert gateway["idle_timeout_in_minutes"] == 30
     (way,) = [r for r in resources.values() if r.kind == "azurerm_subnet_nat_gateway_association"]
     assert way.address.endswith('["inside"]')
-    told = nat.up()["fathometer"]["value"]
+    told = lab.outputs["fathometer"]["value"]
     direct, by_nat = told["scenarios"]
     assert direct["address"] is None
     assert by_nat["address"] not in {None, *(h["address"] for h in told["hosts"])}
-    refused = nat("plan", "-input=false", *nat.given(idle_timeout_minutes=3), check=False)
-    assert "Whole minutes from 4 to 120" in " ".join(refused.stderr.split())
+    (refused,) = lab.refused(idle_timeout_minutes=3)
+    assert "Whole minutes from 4 to 120" in refused

@@ -10,6 +10,7 @@ import pytest
 
 from support.machines import until
 from support.terraform import mirror, program
+from support.zygote import Zygote
 
 MAIN = [sys.executable, "-c", "from fathometer.cli import main; main()", "cloud"]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGm0mWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmW lab"
@@ -18,9 +19,9 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGm0mWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWm
 class Cloud:
     """Called by somebody whose home has nothing but a key."""
 
-    def __init__(self, home):
+    def __init__(self, home, zygote):
         _, settings = mirror()
-        self.home = home
+        self.home, self.zygote = home, zygote
         self.programs = home / "bin"
         self.programs.mkdir()
         (self.programs / "tofu").symlink_to(program())
@@ -58,18 +59,25 @@ class Cloud:
         )
 
     def __call__(self, *words, code=0, answer=""):
-        out, err = (process := self.popen(*words)).communicate(answer, timeout=120)
-        assert process.returncode == code, out + err
-        return out, err
+        ended = self.zygote.run("cloud", *words, cwd=self.home, env=self.env, answer=answer)
+        assert ended.code == code, ended.stdout + ended.stderr
+        return ended.stdout, ended.stderr
 
     def kinds(self):
         text = (self.place / "journal.jsonl").read_text()
         return [json.loads(line)["kind"] for line in text.splitlines()]
 
 
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory):
+    made = Zygote(tmp_path_factory.mktemp("zygote"), ["fathometer.cli"])
+    yield made
+    made.end()
+
+
 @pytest.fixture
-def cloud(tmp_path):
-    return Cloud(tmp_path)
+def cloud(tmp_path, zygote):
+    return Cloud(tmp_path, zygote)
 
 
 GIVEN = ("azure-zones", "--from", "198.51.100.7/32", "--public-jump")

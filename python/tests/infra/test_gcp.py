@@ -7,7 +7,7 @@ from ipaddress import ip_network
 import pytest
 
 from support.programs import ROOT
-from support.terraform import GIVEN, Lab, lab_of, roots
+from support.terraform import GIVEN, lab_of, of_root, roots
 
 PRIVATE = ip_network("10.0.0.0/8")
 # Google's own, whence it asks whether what is behind a balancer answers.
@@ -15,7 +15,7 @@ HEALTH = {"35.191.0.0/16", "130.211.0.0/22"}
 END = ROOT / "infra/gcp/modules/host/end.sh"
 
 
-@pytest.fixture(scope="module", params=roots("gcp"))
+@pytest.fixture(scope="module", params=[of_root("gcp", root) for root in roots("gcp")])
 def lab(request):
     return lab_of("gcp", request.param)
 
@@ -92,17 +92,17 @@ def test_hosts_are_of_today_and_let_in_by_key_alone(planned):
         assert not host["service_account"]
 
 
-def test_a_networks_mtu_is_a_variable(tmp_path):
-    zones = Lab("zones", tmp_path, "gcp")
-    resources, _ = zones.plan(mtu=8896)
+@pytest.mark.parametrize("lab", [of_root("gcp", "zones")], indirect=True)
+def test_a_networks_mtu_is_a_variable(lab):
+    resources, _ = lab.plan(mtu=8896)
     assert [n["mtu"] for n in of(resources, "network")] == [8896]
-    refused = zones("plan", "-input=false", *zones.given(mtu=9000), check=False)
-    assert "Whole bytes from 1300 to 8896" in " ".join(refused.stderr.split())
+    (refused,) = lab.refused(mtu=9000)
+    assert "Whole bytes from 1300 to 8896" in refused
 
 
-def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(tmp_path):
-    zones = Lab("zones", tmp_path, "gcp")
-    told = zones.up(other_region="", zones=["c", "a", "b"])["fathometer"]["value"]
+@pytest.mark.parametrize("lab", [of_root("gcp", "zones")], indirect=True)
+def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(lab):
+    told = lab.told(other_region="", zones=["c", "a", "b"])
     labels = [s["label"] for s in told["scenarios"]]
     assert labels == ["same-host", "same-zone", "cross-zone-c-a", "cross-zone-c-b", "cross-zone-a-b"]
 

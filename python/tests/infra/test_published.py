@@ -7,7 +7,7 @@ import pytest
 
 from fathometer.study.read import read_study
 from support.programs import ROOT
-from support.terraform import lab_of, roots
+from support.terraform import lab_of, of_root, roots
 
 PUBLISHED = ROOT.parent / "shared/reference/published.toml"
 
@@ -73,15 +73,18 @@ def test_every_published_path_is_one_of_these_and_each_of_these_was_published():
     assert set(published()) == set(PATHS)
 
 
-@pytest.mark.parametrize("root", sorted({root for root, _ in PATHS.values()}))
+@pytest.mark.parametrize(
+    "root", [of_root("azure", root) for root in sorted({root for root, _ in PATHS.values()})]
+)
 def test_a_root_builds_what_was_published(root):
     told = lab_of("azure", root).outputs["fathometer"]["value"]
     labels = {s["label"] for s in told["scenarios"]}
     assert {label for of, label in PATHS.values() if of == root} <= labels
 
 
-def test_one_root_builds_all_that_was_published_and_nothing_else():
-    told = lab_of("azure", "all").outputs["fathometer"]["value"]
+@pytest.mark.parametrize("root", [of_root("azure", "all")])
+def test_one_root_builds_all_that_was_published_and_nothing_else(root):
+    told = lab_of("azure", root).outputs["fathometer"]["value"]
     labels = [s["label"] for s in told["scenarios"]]
     assert sorted(labels) == sorted({IN_ALL.get(label, label) for _, label in PATHS.values()})
     # From one client: all but the pairs, and the way from the region near by.
@@ -91,7 +94,7 @@ def test_one_root_builds_all_that_was_published_and_nothing_else():
     assert {s.label for s in study.scenario} == set(labels) - {"an-on-group"}
 
 
-@pytest.mark.parametrize("root", roots("azure"))
+@pytest.mark.parametrize("root", [of_root("azure", root) for root in roots("azure")])
 def test_the_jump_hosts_network_is_joined_to_every_network_with_hosts(root):
     resources, _ = lab_of("azure", root).planned(public_jump=True)
     of = lambda kind: [r for r in resources.values() if r.kind == f"azurerm_{kind}"]  # noqa: E731

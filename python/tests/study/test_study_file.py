@@ -249,6 +249,9 @@ def test_the_ready_studies_are_there():
         "refresh-interval",
         "vm-size-migration",
         "azure-all",
+        "placement",
+        "mtu",
+        "firewall-rules",
     }
     assert {p.stem for p in READY} == wanted
 

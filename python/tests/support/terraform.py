@@ -34,6 +34,11 @@ def roots(cloud):
     return sorted(p.parent.name for p in (INFRA / cloud).glob("*/main.tf"))
 
 
+def of_root(cloud, root, *values):
+    """A parameter of tests that share a root's lab, which one process runs (conftest.py)."""
+    return pytest.param(*(values or (root,)), id=f"{cloud}-{root}")
+
+
 def texts(cloud):
     return "".join(p.read_text() for p in sorted((INFRA / cloud).rglob("*.tf")))
 
@@ -131,7 +136,7 @@ class Lab:
         ]
 
     def planned(self, *, public_jump):
-        """The plan of the lab as it is by default, of nothing there."""
+        """The plan of the lab as it is by default."""
         if public_jump not in self._planned:
             self._planned[public_jump] = self.plan(f"plan-{public_jump}", public_jump=public_jump)
         return self._planned[public_jump]
@@ -139,15 +144,13 @@ class Lab:
     @functools.cached_property
     def outputs(self):
         """What the lab says once it is made as planned, with a jump host."""
-        # Both now: with the lab there they would say what changes.
-        self.planned(public_jump=False)
         self.planned(public_jump=True)
         self("apply", "-input=false", "plan-True")
         return json.loads(self("output", "-json").stdout)
 
     def plan(self, out="plan", **variables):
-        """The resources that would be made, by address, as the plan's JSON has them."""
-        self("plan", "-input=false", f"-out={out}", *self.given(**variables))
+        """What would be made where nothing is there, by address, as the plan's JSON has it."""
+        self("plan", "-input=false", "-state=nothing", f"-out={out}", *self.given(**variables))
         plan = json.loads(self("show", "-json", out).stdout)
         return {
             change["address"]: Planned(change["address"], change["type"], change["change"]["after"])
@@ -155,9 +158,16 @@ class Lab:
             if change["mode"] == "managed" and change["change"]["actions"] == ["create"]
         }, plan
 
-    def up(self, **variables):
-        self("apply", "-auto-approve", "-input=false", *self.given(**variables))
-        return json.loads(self("output", "-json").stdout)
+    def told(self, **variables):
+        """What the lab would say of itself, as far as that is known before it is made."""
+        _, plan = self.plan(**variables)
+        return plan["output_changes"]["fathometer"]["after"]
+
+    def refused(self, **variables):
+        """The errors of a plan, each in one line."""
+        done = self("plan", "-input=false", "-state=nothing", *self.given(**variables), check=False)
+        assert done.returncode == 1
+        return [" ".join(e.split()) for e in re.split(r"^.?\s*Error: ", done.stderr, flags=re.MULTILINE)[1:]]
 
     def down(self, **variables):
         self("destroy", "-auto-approve", "-input=false", *self.given(**variables))

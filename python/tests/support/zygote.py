@@ -36,18 +36,23 @@ _IMPORTED = (
 class Zygote:
     """Runs commands of the Python half, one after another."""
 
-    def __init__(self, directory):
-        self._out, self._err = directory / "stdout", directory / "stderr"
+    def __init__(self, directory, imported=_IMPORTED):
+        """`imported`: what is there before a command begins; the rest it imports itself."""
+        self._in, self._out, self._err = (directory / name for name in ("stdin", "stdout", "stderr"))
         # Threads would not be in a fork.
         env = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+        begin = [sys.executable, __file__, *imported]
         self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
+            begin, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
         )
 
-    def run(self, *args, cwd, env=None):
-        """`env`: instead of the environment that there was when this was made."""
+    def run(self, *args, cwd, env=None, answer=""):
+        """`env`: instead of the environment that there was when this was made.
+        `answer`: on standard input.
+        """
+        self._in.write_text(answer)
         asked = {"args": [*map(str, args)], "cwd": str(cwd), "out": str(self._out), "err": str(self._err)}
-        asked["env"] = env
+        asked |= {"env": env, "in": str(self._in)}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         code, peak_kib, cpu_s = json.loads(self._process.stdout.readline())
@@ -64,7 +69,7 @@ def _in_child(asked):
     """Is the command."""
     for number, path in ((1, asked["out"]), (2, asked["err"])):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(os.open(asked["in"], os.O_RDONLY), 0)
     os.chdir(asked["cwd"])
     if asked["env"] is not None:
         os.environ.clear()
@@ -89,13 +94,14 @@ def _in_child(asked):
     os._exit(code)
 
 
-def _serve():
-    for name in _IMPORTED:
+def _serve(imported):
+    for name in imported:
         importlib.import_module(name)
-    from fathometer.dataset import format as schemas
+    if imported == [*_IMPORTED]:
+        from fathometer.dataset import format as schemas
 
-    for compiled in (schemas.event_validator, schemas.manifest_validator, schemas.summary_validator):
-        compiled()
+        for compiled in (schemas.event_validator, schemas.manifest_validator, schemas.summary_validator):
+            compiled()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
@@ -109,4 +115,4 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Beside this file there are modules with names of the standard library's.
     sys.path[:] = [p for p in sys.path if Path(p) != Path(__file__).parent]
-    _serve()
+    _serve(sys.argv[1:])

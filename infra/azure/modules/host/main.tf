@@ -42,6 +42,9 @@ resource "azurerm_linux_virtual_machine" "this" {
   disable_password_authentication = true
   tags                            = var.tags
 
+  # Of the metadata service, which cloud-init asks for it: the other way (custom_data) would be a secret of the state's.
+  user_data = var.mtu == null ? null : base64encode("#cloud-config\nruncmd: [[ip, link, set, dev, eth0, mtu, '${var.mtu}']]\n")
+
   admin_ssh_key {
     username   = var.host.user
     public_key = var.host.ssh_public_key

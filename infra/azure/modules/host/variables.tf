@@ -56,6 +56,17 @@ variable "dedicated_host_id" {
   default = null
 }
 
+variable "mtu" {
+  description = "The largest packet, in bytes; null leaves Azure's 1500. Larger ones stay within a network, and not every size takes them."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.mtu == null ? true : var.mtu >= 1280 && var.mtu <= 9000 && floor(var.mtu) == var.mtu
+    error_message = "Whole bytes from 1280 to 9000."
+  }
+}
+
 variable "public" {
   description = "Give it a public address: the jump host's."
   type        = bool

@@ -39,6 +39,7 @@ module "host" {
   subnet_id                    = var.subnet_id
   private_ip                   = each.value.ip
   accelerated_networking       = var.rows[each.value.row].accelerated_networking
+  mtu                          = var.rows[each.value.row].mtu == 1500 ? null : var.rows[each.value.row].mtu
   proximity_placement_group_id = try(azurerm_proximity_placement_group.row[each.value.row].id, null)
   availability_set_id          = try(azurerm_availability_set.row[each.value.row].id, null)
   host                         = var.host

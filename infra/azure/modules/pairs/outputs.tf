@@ -10,6 +10,7 @@ output "scenarios" {
       accelerated-networking = tostring(has.accelerated_networking)
       proximity-group        = tostring(has.proximity_group)
       availability-set       = tostring(has.availability_set)
+      mtu                    = tostring(has.mtu)
     }
   }]
 }

@@ -16,6 +16,7 @@ variable "rows" {
     accelerated_networking = bool
     proximity_group        = bool
     availability_set       = bool
+    mtu                    = optional(number, 1500)
   }))
 }
 
