@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -19,6 +20,8 @@ from fathometer.counts import count
 from fathometer.errors import ExitCode, FathometerError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from fathometer.dataset.recording import Recording
     from fathometer.findings.model import Scenario, Versus
     from fathometer.findings.policies import Weigh
@@ -55,6 +58,7 @@ Examples:
 
     fathom compare same-zone/ cross-zone/
     fathom compare before/ after/ --metric p99
+    fathom compare hub/ --with hub-last-month/
     fathom compare s3://b/before s3://b/after --json | jq '.comparisons[] | select(.metric == "p99")'
 
 {_CODES}"""
@@ -291,6 +295,14 @@ def compare_command(
             help="Recordings, or directories that hold some, also in an object store; each is a scenario.",
         ),
     ],
+    last: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="LAST",
+            help="An earlier run of the study: compare each path with itself as it was then, and no others.",
+        ),
+    ] = None,
     matters: Annotated[str, typer.Option(metavar="SHARE", help=_MATTERS)] = "5%",
     metric: Annotated[
         str | None,
@@ -308,8 +320,10 @@ def compare_command(
         progress("reading recordings")
         from fathometer.findings.comparisons import comparisons
         from fathometer.findings.scenarios import scenarios
+        from fathometer.stats.family import METRICS
 
-        opened, whole = _one_scenario_each(recordings, progress)
+        arguments = [*recordings, *([last] if last else [])]
+        opened, whole, given = _one_scenario_each(arguments, progress)
         if applied := [r.label for r in opened if r.manifest.is_client]:
             what = (
                 f"{applied[0]} is of an application under a policy, whose tries are no round trips of a path"
@@ -320,11 +334,20 @@ def compare_command(
         if answered < 2:
             raise FathometerError(
                 "compare",
-                f"{count(answered, 'scenario')} with answered samples in {', '.join(map(str, recordings))}",
+                f"{count(answered, 'scenario')} with answered samples in {', '.join(arguments)}",
                 "name recordings of two or more",
             )
         progress("comparing")
-        versus = comparisons(paths, threshold, (chosen,)) if chosen else comparisons(paths, threshold)
+        wanted = _then_and_now(given, last) if last else None
+        versus = comparisons(paths, threshold, (chosen,) if chosen else METRICS, wanted)
+        if last and not versus:
+            what = (
+                f"no path of {', '.join(recordings)} was measured in {last}, by its label and in the same way"
+            )
+            raise FathometerError("compare", what, "name an earlier run of the same study")
+    compared = {name for v in versus for name in (v.a, v.b)}
+    if alone := [s.name for s in paths if last and s.name not in compared]:
+        typer.echo(cleaned(f"measured only then or only now: {', '.join(alone)}"), err=True)
     if machine:
         from fathometer.report.as_json import comparisons_as_json, marks_as_json, scenario_as_json
         from fathometer.report.databases_json import predictions_as_json
@@ -347,9 +370,25 @@ def compare_command(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _one_scenario_each(paths: list[str], progress: console.Progress) -> tuple[list[Recording], bool]:
+def _then_and_now(given: Mapping[str, tuple[str, str]], last: str) -> Callable[[Scenario, Scenario], bool]:
+    """Whether two scenarios are one path, measured in the same way, in `last` and not in it. Its ends may be
+    others by now: a lab that is made anew has new machines.
+    """
+
+    def wanted(a: Scenario, b: Scenario) -> bool:
+        (path_a, label_a), (path_b, label_b) = given[a.key.label], given[b.key.label]
+        if label_a != label_b or (path_a == last) == (path_b == last):
+            return False
+        return replace(a.key, label=label_b, ends=b.key.ends) == replace(b.key, label=label_b)
+
+    return wanted
+
+
+def _one_scenario_each(
+    paths: list[str], progress: console.Progress
+) -> tuple[list[Recording], bool, dict[str, tuple[str, str]]]:
     """The recordings, and whether all of them could be read whole. Where two arguments bear the same label,
-    the argument is in it, for they were named apart.
+    the argument is in it, for they were named apart: by each label then the argument and the label as it was.
     """
     from fathometer.opening import once_and_told, open_all
 
@@ -370,12 +409,13 @@ def _one_scenario_each(paths: list[str], progress: console.Progress) -> tuple[li
     once = set(once_and_told(one for _, recordings in groups for one in recordings))
     groups = [(path, tuple(r for r in recordings if r in once)) for path, recordings in groups]
     labels = Counter(label for _, recordings in groups for label in {r.label for r in recordings})
-    named = []
+    named, given = [], {}
     for path, recordings in groups:
         for one in recordings:
             label = one.label if labels[one.label] == 1 else f"{one.label} [{path}]"
+            given[label] = (path, one.label)
             named.append(one if label == one.label else one.named(label))
-    return named, whole
+    return named, whole, given
 
 
 def _print(paths: tuple[Scenario, ...], versus: tuple[Versus, ...]) -> None:

@@ -217,6 +217,36 @@ def test_recordings_that_were_named_apart_are_compared_though_their_labels_are_o
     assert {c["verdict"] for c in told["comparisons"]} == {"no difference that matters"}
 
 
+def test_a_study_is_compared_with_the_last_one_path_by_path(tmp_path):
+    month_ns = 30 * 86400 * 10**9
+    for when, start_ns, far_us, other in (("now", START, 800, "new"), ("last", START - month_ns, 400, "old")):
+        for seed, label, median_us in ((1, "near", 400), (2, "far", far_us), (3, other, 400)):
+            rtt_ns = lognormal_ns(seed, 2000, median_us)
+            write(tmp_path / when / label, rtt_ns, label=label, start_ns=start_ns)
+    done = run("compare", "now", "--with", "last", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    # Each with itself, and no path with another.
+    median = {(c["a"], c["b"]): c["verdict"] for c in told["comparisons"] if c["metric"] == "p50"}
+    assert {frozenset(pair) for pair in median} == {
+        frozenset((f"{label} [now]", f"{label} [last]")) for label in ("near", "far")
+    }
+    assert median[("far [last]", "far [now]")] == "slower"
+    assert {v for pair, v in median.items() if "near [now]" in pair} == {"no difference that matters"}
+    assert "measured only then or only now: " in done.stderr
+    assert {"new", "old"} <= set(done.stderr.replace(",", " ").split())
+    table = run("compare", "now", "--with", "last", cwd=tmp_path).stdout
+    assert "far [now] is slower by" in table
+
+
+def test_what_was_measured_otherwise_is_not_compared_with_the_last(tmp_path):
+    write(tmp_path / "now/near", lognormal_ns(1, 400, 400), label="near", size=64)
+    write(tmp_path / "last/near", lognormal_ns(2, 400, 400), label="near", size=1024, start_ns=START - 10**15)
+    done = run("compare", "now", "--with", "last", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "no path of now was measured in last" in done.stderr
+
+
 def test_one_scenario_has_nothing_to_be_compared_with(two):
     done = run("compare", two / "near")
     assert done.returncode == 1

@@ -29,16 +29,22 @@ _PAIRED_BLOCKS = 256
 
 
 def comparisons(
-    scenarios: Sequence[Scenario], matters: float = MATTERS, metrics: Collection[Metric] = METRICS
+    scenarios: Sequence[Scenario],
+    matters: float = MATTERS,
+    metrics: Collection[Metric] = METRICS,
+    wanted: Callable[[Scenario, Scenario], bool] | None = None,
 ) -> tuple[Versus, ...]:
-    """B against A for every pair with answered samples, A the one with the lower median.
+    """B against A for every pair with answered samples, A the one with the lower median; for those that are
+    `wanted` alone, where that is said.
 
     All pairs and `metrics` are judged as one family: who asks about fewer gets surer answers. A difference
     below `matters` (0.05: 5 %) is none that matters.
     """
     have = [s for s in scenarios if s.rtt.count]
     pairs = list(combinations(have, 2))
-    if len(pairs) > MOST_PAIRS:
+    if wanted is not None:
+        pairs = [(a, b) for a, b in pairs if wanted(a, b)]
+    elif len(pairs) > MOST_PAIRS:
         of_groups = {(a.name, b.name) for a, b in grouped_pairs(have, MOST_PAIRS)}
         pairs = [(a, b) for a, b in pairs if a is have[0] or _one_path(a, b) or (a.name, b.name) in of_groups]
     known: dict[str, Spreads] = {}
