@@ -9,7 +9,6 @@ import pytest
 
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import copy, find, roots
-from fathometer.cloud.left import commands_for, look, nothing_left
 from fathometer.cloud.make import _end, _is_approved
 from fathometer.cloud.measure import run
 from fathometer.cloud.planned import Resource, read_plan, read_state
@@ -215,21 +214,6 @@ def test_how_long_a_lab_is_for(tmp_path):
     assert remaining(place, now).startswith("its hosts end at 2026-11-23 13:30 UTC, in 1h 30m; whatever else")
     later = datetime(2026, 11, 24, 12, tzinfo=UTC)
     assert remaining(place, later).startswith("its hosts were ended at 2026-11-23 13:30 UTC; whatever else")
-
-
-def test_what_is_left_is_asked_of_the_clouds_own_command(monkeypatch):
-    monkeypatch.delenv("ARM_SUBSCRIPTION_ID", raising=False)
-    (group, _) = commands_for("azure", "x-zones", {})
-    assert group == ["az", "group", "list", "--tag", "fathom-lab=x-zones", "--query", "[].id", "-o", "tsv"]
-    monkeypatch.setenv("ARM_SUBSCRIPTION_ID", "s-1")
-    assert [c[-2:] for c in commands_for("azure", "x", {})] == [["--subscription", "s-1"]] * 2
-    regions = [c[-1] for c in commands_for("aws", "x", {"region": "eu-west-2", "other_region": "us-east-1"})]
-    assert regions == ["eu-west-2", "us-east-1"]
-    assert commands_for("gcp", "x", {"project": "p"})[0][-1] == "--project=p"
-    assert "`own` is not known here" in look("own", "x", {}).problem
-    assert "says its tag" in look("azure", None, {}).problem
-    assert nothing_left("azure") == "nothing of it is left"
-    assert nothing_left("gcp").startswith("no host of it is left")
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770])

@@ -262,9 +262,17 @@ def interrupt(*_):
         os._exit(130)
 
 
+def noted(log, subscription):
+    """Which one each call was for."""
+    with (CLOUD / log).open("a") as file:
+        file.write(f"{subscription}\n")
+
+
 def main():
     verb, *words = sys.argv[1:]
     if Path(sys.argv[0]).name == "az":
+        asked = words[words.index("--subscription") + 1] if "--subscription" in words else "none"
+        noted("az.log", asked)
         print(
             "\n".join(
                 f"/subscriptions/0/{one.name}" for one in (CLOUD / "things").iterdir() if verb == "resource"
@@ -272,6 +280,8 @@ def main():
         )
         return
     signal.signal(signal.SIGINT, interrupt)
+    if verb in {"apply", "destroy"}:
+        noted("tool.log", os.environ.get("ARM_SUBSCRIPTION_ID", "none"))
     if verb == "version":
         print('{"terraform_version": "1.12.6"}')
     elif verb == "init":

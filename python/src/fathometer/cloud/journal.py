@@ -6,6 +6,7 @@ goes on after any crash.
 | ``cloud.begun`` | ``format``, ``id``, ``lab``, ``tool`` (its path), ``cloud``, ``root`` |
 | ``settings`` | ``names`` (of variables; never their values), ``expires``, ``key`` (the private one's file) |
 | ``init.started``, ``init.done``, ``plan.started``, ``plan.done`` | |
+| ``where`` | ``owner`` (subscription, account or project), ``regions``, ``tag`` |
 | ``approved`` | ``addresses`` (what may be made), ``tag``, ``low``, ``high`` ($ an hour), ``unknown`` |
 | ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason`` |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |

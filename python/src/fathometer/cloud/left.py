@@ -5,14 +5,14 @@ The clouds' own commands are asked, as what a crash of OpenTofu or Terraform lef
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from fathometer.cloud.planned import LAB_TAG
+from fathometer.cloud.where import Where
 
 _LONGEST_S: Final = 300
 
@@ -25,13 +25,17 @@ class Left:
     problem: str | None = None
 
 
-def look(cloud: str, tag: str | None, settings: dict[str, Any]) -> Left:
-    """Asks the cloud."""
-    if tag is None:
+def look(where: Where) -> Left:
+    """Asks the cloud, for each name that the lab had and in each region."""
+    if not where.tags:
         return Left(problem=f"nothing of this lab says its tag {LAB_TAG}")
-    commands = commands_for(cloud, tag, settings)
+    commands = [command for tag in where.tags for command in commands_for(where, tag)]
     if not commands:
-        return Left(problem=f"how to list what bears a tag in the cloud `{cloud}` is not known here")
+        return Left(problem=f"how to list what bears a tag in the cloud `{where.cloud}` is not known here")
+    if where.cloud == "aws" and not where.regions:
+        return Left(
+            problem="in which regions it was made is not known; look in each: " + shlex.join(commands[0])
+        )
     things: dict[str, None] = {}
     for command in commands:
         if shutil.which(command[0]) is None:
@@ -54,29 +58,29 @@ def look(cloud: str, tag: str | None, settings: dict[str, Any]) -> Left:
     return Left(tuple(things))
 
 
-def nothing_left(cloud: str) -> str:
+def nothing_left(where: Where) -> str:
     """What may be said where nothing was found."""
-    if cloud == "gcp":
-        return "no host of it is left, nothing in its state; what else bears its label was not looked for"
-    return "nothing of it is left"
+    if where.cloud == "gcp":
+        words = f"no host of it is left{where.words}, nothing in its state"
+        return f"{words}; what else bears its label was not looked for"
+    return f"nothing of it is left{where.words}"
 
 
-def commands_for(cloud: str, tag: str, settings: dict[str, Any]) -> list[list[str]]:
+def commands_for(where: Where, tag: str) -> list[list[str]]:
     """What lists it, one thing a word; of Google's things the hosts alone, as labels have no common list."""
-    if cloud == "azure":
-        # Where OpenTofu made it; `az` by itself asks the subscription that it was last told to.
-        subscription = os.environ.get("ARM_SUBSCRIPTION_ID")
-        query = ["--query", "[].id", "-o", "tsv", *(["--subscription", subscription] if subscription else [])]
+    if where.cloud == "azure":
+        # `az` by itself asks the subscription that it was last told to.
+        there = ["--subscription", where.owner] if where.owner else []
+        query = ["--query", "[].id", "-o", "tsv", *there]
         return [["az", k, "list", "--tag", f"{LAB_TAG}={tag}", *query] for k in ("group", "resource")]
-    if cloud == "aws":
-        regions = [settings[name] for name in ("region", "other_region") if settings.get(name)]
+    if where.cloud == "aws":
         query = ["--query", "ResourceTagMappingList[].ResourceARN", "--output", "text"]
         call = ["aws", "resourcegroupstaggingapi", "get-resources"]
         tags = ["--tag-filters", f"Key={LAB_TAG},Values={tag}", *query]
-        return [[*call, *tags, "--region", str(region)] for region in regions] or [[*call, *tags]]
-    if cloud == "gcp":
+        return [[*call, *tags, "--region", region] for region in where.regions] or [[*call, *tags]]
+    if where.cloud == "gcp":
         words = (
             f"gcloud compute instances list --filter=labels.{LAB_TAG}={tag} --format=value(selfLink)".split()
         )
-        return [[*words, f"--project={settings['project']}"] if "project" in settings else words]
+        return [[*words, f"--project={where.owner}"] if where.owner else words]
     return []

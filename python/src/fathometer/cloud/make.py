@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import typer
 
-from fathometer.cloud import keys
+from fathometer.cloud import keys, where
 from fathometer.cloud.journal import KNOWN_HOSTS, LabPlace
 from fathometer.cloud.labs import Root
 from fathometer.cloud.planned import Plan, read_plan
@@ -110,6 +111,9 @@ def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan
         raise FathometerError(
             "make the lab", "its removal has begun", f"end that first, with {work.command('down')}"
         )
+    if place.has("apply.started"):
+        # In another place everything would seem gone.
+        where.must_be_named(place, "make the lab")
     begun = place.begun
     place.begin(root, str(begun["tool"]) if begun is not None else find_tool(tool))
     _set(work, root, given)
@@ -122,7 +126,9 @@ def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan
     ended = work.step("plan", "plan", "-input=false", "-json", f"-out={_PLAN}")
     if ended.code != 0 or ended.interrupted:
         raise work.failed("plan the lab", ended, "up")
-    planned = read_plan(json.loads(work.tool.output("show", "-json", _PLAN)))
+    document = json.loads(work.tool.output("show", "-json", _PLAN))
+    planned = read_plan(document)
+    where.note(place, document, planned.after, planned.tag)
     return planned, estimate(planned.after)
 
 
@@ -262,5 +268,7 @@ def _apply(work: Work, number: int) -> None:
 
     ended = work.step("apply", "apply", "-input=false", "-json", _PLAN, heard=heard)
     (work.place.root / _PLAN).unlink(missing_ok=True)
+    with contextlib.suppress(FathometerError):
+        where.note_things(work.place, work.exists())
     if ended.code != 0 or ended.interrupted:
         raise work.failed("make the lab", ended, "up")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,7 @@ from typing import Any
 import typer
 
 from fathometer.clean import cleaned
-from fathometer.cloud import left
+from fathometer.cloud import left, where
 from fathometer.cloud.journal import removed
 from fathometer.cloud.planned import Resource
 from fathometer.cloud.prices import estimate
@@ -42,9 +43,10 @@ def down(work: Work, *, by_state: bool) -> None:
         shutil.rmtree(gone, ignore_errors=True)
         words = "nothing of it is left"
         if work.place.has("apply.started"):
+            where.must_be_named(work.place, "remove the lab")
             _destroy(work)
             _look(work, by_state=by_state)
-            words = left.nothing_left(str((work.place.begun or {}).get("cloud")))
+            words = left.nothing_left(_asked(work, by_state=by_state))
         work.say(words)
         work.place.remove()
 
@@ -61,7 +63,7 @@ def _end_removal(work: Work, gone: Path) -> None:
             )
         shutil.rmtree(gone)
         # The journal that named the cloud is gone; a lab's name begins with it.
-        work.say(left.nothing_left(work.lab.partition("-")[0]))
+        work.say(left.nothing_left(where.Where(work.lab.partition("-")[0])))
         (directory / LOCK).unlink()
         directory.rmdir()
 
@@ -93,6 +95,7 @@ def _destroy(work: Work) -> None:
     there: tuple[Resource, ...] = ()
     with contextlib.suppress(FathometerError):
         there = work.exists()
+        where.note_things(place, there)
     # Who was asked once is not asked again after a crash.
     if last is None:
         if there:
@@ -131,8 +134,8 @@ def _look(work: Work, *, by_state: bool) -> None:
         work.say("the state is empty; nobody looked for what bears the lab's tag")
         return
     place.note("left.started")
-    approved = place.last("approved") or {}
-    found = left.look(str((place.begun or {})["cloud"]), approved.get("tag"), place.settings)
+    asked = _asked(work, by_state=False)
+    found = left.look(asked)
     if found.problem is not None:
         raise FathometerError(
             "find out whether something is left",
@@ -141,7 +144,8 @@ def _look(work: Work, *, by_state: bool) -> None:
         )
     place.note("left.looked", left=len(found.things))
     if found.things:
-        _list(f"with the tag fathom-lab={approved.get('tag')}", found.things)
+        names = " or ".join(f"fathom-lab={tag}" for tag in asked.tags)
+        _list(f"with the tag {names}{asked.words}", found.things)
         raise FathometerError(
             "remove the lab",
             f"{count(len(found.things), 'thing')} {are(len(found.things))} left that no state knows",
@@ -149,7 +153,16 @@ def _look(work: Work, *, by_state: bool) -> None:
         )
 
 
-def _list(where: str, names: Iterable[str]) -> None:
-    typer.echo(f"left, {where}:")
+def _asked(work: Work, *, by_state: bool) -> where.Where:
+    """Where was looked; with `by_state` nobody asked a cloud."""
+    known = where.known(work.place)
+    if by_state:
+        return where.Where(known.cloud)
+    # Of a lab that nobody knows the subscription of, the one that was asked is the environment's.
+    return dataclasses.replace(known, owner=known.owner or where.owner_now(known.cloud))
+
+
+def _list(place: str, names: Iterable[str]) -> None:
+    typer.echo(f"left, {place}:")
     for name in names:
         typer.echo(f"    {cleaned(name)}")

@@ -22,6 +22,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from fathometer.clean import cleaned
+from fathometer.cloud import where
 from fathometer.cloud.journal import LabPlace
 from fathometer.errors import FathometerError
 from fathometer.study.processes import MARK, end_marked, marked
@@ -90,7 +91,7 @@ class Tool:
         kept = {name: value for name, value in os.environ.items() if not _OURS.fullmatch(name)}
         # It is asked nothing, asks nothing, and leaves out advice on what to call next.
         extra = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1", MARK: place.id}
-        self._environment = {**kept, **extra}
+        self._environment = {**kept, **where.environment(place), **extra}
         self._secrets = secrets_of(kept)
 
     @property

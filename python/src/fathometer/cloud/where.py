@@ -1,0 +1,153 @@
+"""Where a lab is: its subscription, account or project, its regions, and its names in tags.
+
+It is noted before anything is made. A later call may have another environment, and what it asks must be the
+same cloud. A lab that was made in two regions, or under two names, is looked for in all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fathometer.cloud.journal import LabPlace
+from fathometer.cloud.planned import Resource
+from fathometer.errors import FathometerError
+
+SUBSCRIPTION: Final = "ARM_SUBSCRIPTION_ID"
+_ACCOUNT: Final = ["aws", "sts", "get-caller-identity", "--query", "Account", "--output", "text"]
+_LONGEST_S: Final = 60
+_IDS: Final = (
+    re.compile(r"/subscriptions/([^/]+)/", re.IGNORECASE),
+    re.compile(r"arn:[\w-]+:\w+:[^:]*:(\d+):"),
+)
+"""In which subscription or account a thing is, by its own id."""
+_KINDS: Final = {"azure": "subscription", "aws": "account", "gcp": "project"}
+
+
+@dataclass(frozen=True)
+class Where:
+    """All that is known of it."""
+
+    cloud: str
+    owner: str | None = None
+    """The subscription, account or project."""
+    regions: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """For people: begins with a blank, and is empty where nothing is known."""
+        owner = f" in the {_KINDS[self.cloud]} {self.owner}" if self.owner and self.cloud in _KINDS else ""
+        return owner + (f" (asked: {', '.join(self.regions)})" if self.regions else "")
+
+
+def known(place: LabPlace) -> Where:
+    """What the journal says of a lab's place."""
+    cloud = str((place.begun or {}).get("cloud"))
+    noted = [entry for entry in place.entries if entry.get("kind") == "where"]
+    owner = next((str(e["owner"]) for e in reversed(noted) if e.get("owner")), None)
+    regions = [str(region) for entry in noted for region in entry.get("regions") or ()]
+    tags = [str(entry["tag"]) for entry in noted if entry.get("tag")]
+    # A lab of an earlier version noted its tag when it was agreed to.
+    tags += [str(e["tag"]) for e in place.entries if e.get("kind") == "approved" and e.get("tag")]
+    settings = place.settings
+    if not noted:
+        regions = _regions(cloud, {name: {"value": value} for name, value in settings.items()}, ())
+    if cloud == "gcp":
+        owner = owner or settings.get("project")
+    return Where(cloud, owner, tuple(dict.fromkeys(regions)), tuple(dict.fromkeys(tags)))
+
+
+def note(place: LabPlace, document: Mapping[str, Any], after: Iterable[Resource], tag: str | None) -> None:
+    """Notes where a plan makes a lab; raises `FathometerError` where an earlier one made it elsewhere."""
+    before = known(place)
+    variables = document.get("variables") or {}
+    owner = owner_now(before.cloud)
+    if before.cloud == "gcp":
+        owner = (variables.get("project") or {}).get("value")
+    _must_be_same(place, owner, "make the lab")
+    regions = _regions(before.cloud, variables, after)
+    new = Where(before.cloud, owner or before.owner, tuple(regions), (tag,) if tag else ())
+    if not place.has("where") or (
+        new.owner != before.owner
+        or not {*new.regions} <= {*before.regions}
+        or not {*new.tags} <= {*before.tags}
+    ):
+        place.note("where", owner=new.owner, regions=regions, tag=tag)
+
+
+def note_things(place: LabPlace, things: Iterable[Resource]) -> None:
+    """Notes in which subscription or account things are, if nobody said so before."""
+    if known(place).owner is not None:
+        return
+    for thing in things:
+        for name in ("id", "arn"):
+            text = str(thing.values.get(name) or "")
+            found = next((match for pattern in _IDS if (match := pattern.match(text))), None)
+            if found is not None:
+                place.note("where", owner=found[1], regions=[], tag=None)
+                return
+
+
+def must_be_named(place: LabPlace, operation: str) -> None:
+    """Raises `FathometerError` where the environment names another place than the lab's."""
+    _must_be_same(place, owner_now(known(place).cloud), operation)
+
+
+def environment(place: LabPlace) -> dict[str, str]:
+    """What a tool needs to work in the lab's place, where the environment does not say it."""
+    where = known(place)
+    named = os.environ.get(SUBSCRIPTION)
+    return {SUBSCRIPTION: where.owner} if where.cloud == "azure" and where.owner and not named else {}
+
+
+def owner_now(cloud: str) -> str | None:
+    """The subscription or account that the environment names."""
+    if cloud == "azure":
+        return os.environ.get(SUBSCRIPTION) or None
+    if cloud != "aws" or shutil.which(_ACCOUNT[0]) is None:
+        return None
+    try:
+        done = subprocess.run(  # noqa: S603 - the command above
+            _ACCOUNT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_LONGEST_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    account = done.stdout.strip()
+    return account if done.returncode == 0 and account.isdigit() else None
+
+
+def _must_be_same(place: LabPlace, owner: str | None, operation: str) -> None:
+    where = known(place)
+    if where.owner is None or owner is None or where.owner.casefold() == owner.casefold():
+        return
+    # Before anything was made it may still be elsewhere.
+    if not place.has("apply.started"):
+        return
+    kind = _KINDS[where.cloud]
+    remedy = {
+        "azure": f"set {SUBSCRIPTION}={where.owner}, or unset it",
+        "aws": f"use a profile or a login of the account {where.owner}",
+    }.get(where.cloud, f"go on with --var project={where.owner}, or begin another with --directory")
+    raise FathometerError(
+        operation, f"it was made in the {kind} {where.owner}, and the environment names {owner}", remedy
+    )
+
+
+def _regions(cloud: str, variables: Mapping[str, Any], after: Iterable[Resource]) -> list[str]:
+    """Those of AWS, whose tags are asked for by region: as variables have them, defaults too, and things."""
+    if cloud != "aws":
+        return []
+    named = [(variables.get(name) or {}).get("value") for name in ("region", "other_region")]
+    named += [thing.values.get("region") for thing in after]
+    return list(dict.fromkeys(str(region) for region in named if region))

@@ -1,0 +1,140 @@
+"""What is left of a lab is looked for where it was made, and nowhere else."""
+
+import json
+
+import pytest
+
+from fathometer.cloud import where
+from fathometer.cloud.journal import LabPlace
+from fathometer.cloud.left import commands_for, look, nothing_left
+from fathometer.cloud.planned import Resource
+from fathometer.cloud.where import Where
+from fathometer.errors import FathometerError
+from support.lab_of_namespaces import SERVER
+
+
+@pytest.fixture
+def begun(tmp_path, monkeypatch):
+    """A lab's place, in a cloud; and no cloud of the machine's own."""
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def begin(cloud):
+        place = LabPlace(tmp_path / "lab")
+        place.make()
+        place.note("cloud.begun", cloud=cloud, root="zones", id="1", tool="tofu")
+        return place
+
+    return begin
+
+
+def aws_says(tmp_path, account):
+    """An `aws` that tells whose login it has."""
+    program = tmp_path / "aws"
+    program.write_text(f"#!/bin/sh\necho {account}\n")
+    program.chmod(0o755)
+
+
+def planned(tag="fathom-zones", **variables):
+    document = {"variables": {name: {"value": value} for name, value in variables.items()}}
+    return document, [Resource("a", "t", {"tags": {"fathom-lab": tag}})], tag
+
+
+def test_what_is_left_is_asked_of_the_clouds_own_command():
+    (group, _) = commands_for(Where("azure"), "x-zones")
+    assert group == ["az", "group", "list", "--tag", "fathom-lab=x-zones", "--query", "[].id", "-o", "tsv"]
+    assert [c[-2:] for c in commands_for(Where("azure", "s-1"), "x")] == [["--subscription", "s-1"]] * 2
+    regions = [c[-1] for c in commands_for(Where("aws", regions=("eu-west-2", "us-east-1")), "x")]
+    assert regions == ["eu-west-2", "us-east-1"]
+    assert commands_for(Where("gcp", "p"), "x")[0][-1] == "--project=p"
+    assert "`own` is not known here" in look(Where("own", tags=("x",))).problem
+    assert "says its tag" in look(Where("azure")).problem
+    assert "which regions" in look(Where("aws", tags=("x",))).problem
+    assert nothing_left(Where("azure", "s-1")) == "nothing of it is left in the subscription s-1"
+    assert nothing_left(Where("gcp")).startswith("no host of it is left")
+
+
+def test_regions_that_nobody_named_are_asked_too(begun):
+    """As defaults of variables, and as each thing of AWS says its own."""
+    place = begun("aws")
+    document, after, tag = planned(region="eu-west-2", other_region="eu-west-1")
+    where.note(place, document, [*after, Resource("b", "t", {"region": "us-east-1"})], tag)
+    assert where.known(LabPlace(place.directory)).regions == ("eu-west-2", "eu-west-1", "us-east-1")
+
+
+def test_every_name_and_region_that_it_had_is_looked_for(begun):
+    place = begun("aws")
+    where.note(place, *planned("fathom-zones", region="eu-west-2"))
+    where.note(place, *planned("other-zones", region="us-east-1"))
+    found = where.known(LabPlace(place.directory))
+    assert (found.tags, found.regions) == (("fathom-zones", "other-zones"), ("eu-west-2", "us-east-1"))
+    number = len(place.entries)
+    where.note(place, *planned("other-zones", region="us-east-1"))
+    assert len(place.entries) == number
+
+
+def test_a_lab_of_an_earlier_version_is_looked_for_as_then(begun):
+    place = begun("aws")
+    place.root.mkdir(parents=True)
+    place.set({"region": "eu-west-2"})
+    place.note("approved", tag="fathom-zones")
+    assert where.known(place) == Where("aws", None, ("eu-west-2",), ("fathom-zones",))
+
+
+def test_another_account_is_refused_once_something_was_made(begun, tmp_path):
+    place = begun("aws")
+    aws_says(tmp_path, "111111111111")
+    where.note(place, *planned(region="eu-west-2"))
+    aws_says(tmp_path, "222222222222")
+    where.must_be_named(place, "remove the lab")
+    aws_says(tmp_path, "111111111111")
+    where.note(place, *planned(region="eu-west-2"))
+    place.note("apply.started")
+    where.must_be_named(place, "remove the lab")
+    aws_says(tmp_path, "222222222222")
+    with pytest.raises(FathometerError, match="in the account 111111111111, and the environment names 222"):
+        where.must_be_named(place, "remove the lab")
+
+
+def test_another_project_is_refused_once_something_was_made(begun):
+    place = begun("gcp")
+    where.note(place, *planned(project="mine"))
+    place.note("apply.started")
+    with pytest.raises(FathometerError, match="in the project mine"):
+        where.note(place, *planned(project="yours"))
+
+
+@pytest.mark.parametrize(
+    ("cloud", "values"),
+    [
+        ("azure", {"id": "/subscriptions/s-1/resourceGroups/x"}),
+        ("aws", {"id": "i-1", "arn": "arn:aws:ec2:eu-west-2:s1:x"}),
+        ("aws", {"arn": "arn:aws:ec2:eu-west-2:111111111111:instance/i-1"}),
+    ],
+)
+def test_things_tell_where_they_are_if_nobody_did(begun, cloud, values):
+    place = begun(cloud)
+    where.note_things(place, [Resource("a", "t", values)])
+    expected = {"id": "s-1"} if cloud == "azure" else {"arn": "111111111111"}
+    owner = where.known(place).owner
+    assert owner == (None if values.get("id") == "i-1" else next(iter(expected.values())))
+
+
+def test_down_asks_the_subscription_that_up_worked_in(person):
+    """Somebody's next shell names another subscription, and then none."""
+    person.env["ARM_SUBSCRIPTION_ID"] = "s-1"
+    person.up()
+    state = person.place / "labs/azure/zones/terraform.tfstate"
+    # What a crash of the tool leaves: a thing in no state.
+    state.write_text(json.dumps([a for a in json.loads(state.read_text()) if a != SERVER]))
+    person.env["ARM_SUBSCRIPTION_ID"] = "s-2"
+    said = person("down", "azure-zones", "--yes", code=1)
+    assert "it was made in the subscription s-1, and the environment names s-2" in said
+    assert "set ARM_SUBSCRIPTION_ID=s-1" in said
+    assert "s-1" in person("up", "azure-zones", "--yes", code=1)
+    assert state.exists()
+    del person.env["ARM_SUBSCRIPTION_ID"]
+    assert "nothing of it is left in the subscription s-1" in person("down", "azure-zones", "--yes")
+    assert (person.cloud / "az.log").read_text().splitlines() == ["s-1", "s-1"]
+    assert {*(person.cloud / "tool.log").read_text().split()} == {"s-1"}
+    person.nothing_is_left()
