@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
 
 from fathometer.clean import cleaned
 from fathometer.cloud import where
 from fathometer.cloud.journal import LabPlace
+from fathometer.cloud.withheld import Withheld
 from fathometer.errors import FathometerError
 from fathometer.study.processes import MARK, end_marked, marked
 
@@ -38,10 +38,6 @@ MOST_WORDS: Final = 2000
 _OLDEST: Final = (1, 8)
 _OURS: Final = re.compile(r"TF_(?:DATA_DIR|WORKSPACE|LOG\w*|IN_AUTOMATION|INPUT|CLI_ARGS\w*)")
 """What would lead it elsewhere, or make it write requests with their secrets into its log."""
-_SECRET: Final = re.compile(r"SECRET|PASSWORD|TOKEN|CREDENTIAL|ACCESS_KEY|PRIVATE_KEY|SAS", re.IGNORECASE)
-_PROXY: Final = re.compile(r"\w*_PROXY", re.IGNORECASE)
-_SHORTEST: Final = 6
-"""Characters of a secret; a shorter one stands in too many words."""
 
 
 @dataclass
@@ -92,7 +88,7 @@ class Tool:
         # It is asked nothing, asks nothing, and leaves out advice on what to call next.
         extra = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1", MARK: place.id}
         self._environment = {**kept, **where.environment(place), **extra}
-        self._secrets = secrets_of(kept)
+        self._withheld = Withheld(kept)
 
     @property
     def name(self) -> str:
@@ -110,13 +106,13 @@ class Tool:
         plain: list[str] = []
 
         def take(line: str) -> None:
-            line = self._without_secrets(line)
             try:
                 value = json.loads(line)
             except ValueError:
                 plain.append(line)
                 return
             if isinstance(value, dict):
+                value = self._withheld.value(value)
                 ended.errors += _errors(value)
                 if heard is not None:
                     heard(value)
@@ -139,8 +135,8 @@ class Tool:
             lines.read(last=True)
         ended.code = process.returncode
         if ended.code != 0 and not ended.errors:
-            ended.errors += _plain_errors("\n".join(plain))
-        text = self._without_secrets(raw.read_text(encoding="utf-8", errors="replace"))
+            ended.errors += _plain_errors(self._withheld.text("\n".join(plain)))
+        text = self._withheld.text(raw.read_text(encoding="utf-8", errors="replace"))
         log = raw.with_suffix(".log")
         log.touch(mode=0o600)
         log.write_text(text, encoding="utf-8")
@@ -164,7 +160,7 @@ class Tool:
         except OSError as error:
             raise self._gone(error) from None
         if done.returncode != 0:
-            said = self._without_secrets((done.stderr or done.stdout).decode(errors="replace"))
+            said = self._withheld.text((done.stderr or done.stdout).decode(errors="replace"))
             what = Exit(done.returncode, _plain_errors(said)).words
             raise FathometerError("look at a lab", f"{self.name} {words[0]}: {what}", "call it again")
         return done.stdout
@@ -190,34 +186,10 @@ class Tool:
             "work on a lab", f"{self._program}: {error.strerror}", "this lab was begun with it: put it back"
         )
 
-    def _without_secrets(self, text: str) -> str:
-        for secret, name in self._secrets:
-            text = text.replace(secret, f"[{name}]")
-        return text
-
 
 def message(value: Mapping[str, Any]) -> str:
     """Of an object that it writes with `-json`: the words for people, without a cloud's long id."""
     return str(value.get("@message", "")).partition(" [id=")[0]
-
-
-def secrets_of(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Values of the environment that nobody may read, with their variables' names; the longest first."""
-    found = [(v, n) for n, v in environment.items() if _SECRET.search(n) and len(v) >= _SHORTEST]
-    found += [(s, n) for n, v in environment.items() if _PROXY.fullmatch(n) for s in _in_proxy(v)]
-    found += [(json.dumps(value)[1:-1], name) for value, name in found]
-    return sorted(set(found), key=lambda one: -len(one[0]))
-
-
-def _in_proxy(url: str) -> Iterator[str]:
-    """Whom a proxy's URL (its scheme may be missing) lets in, as it stands there and as it is meant."""
-    user = url.split("://", 1)[-1].rpartition("@")[0]
-    for text in {user, unquote(user)} - {""}:
-        # With its "@" also a short one is found nowhere else.
-        yield text if len(text) >= _SHORTEST else f"{text}@"
-        password = text.partition(":")[2]
-        if len(password) >= _SHORTEST:
-            yield password
 
 
 def wait_for_earlier(place: LabPlace, say: Callable[[str], None], *, end: bool) -> None:
