@@ -67,9 +67,12 @@ class Machine:
         prepare += "mount -t tmpfs tmpfs /run; mkdir /run/sshd; "
         for file in ("passwd", "shadow"):
             prepare += f"mount --bind {shlex.quote(str(directory / file))} /etc/{file}; "
+        # What the first process waits for runs when the machine is ready: a list of processes has it.
+        waits = "until read -r n </proc/$!/comm && [ $n = sleep ]; do :; done; echo ready; wait"
+        rest = f"{prepare} sleep infinity & {waits}"
         # The first process of its namespace, whose end is everything's there.
         argv = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--uts", "--fork"]
-        argv += ["--kill-child", "--mount-proc", "sh", "-ec", f"{prepare} echo ready; sleep infinity & wait"]
+        argv += ["--kill-child", "--mount-proc", "sh", "-ec", rest]
         self._made = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         assert self._made.stdout.readline() == "ready\n"
         self.pid = child_of(self._made.pid)
