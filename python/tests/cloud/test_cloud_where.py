@@ -138,3 +138,32 @@ def test_down_asks_the_subscription_that_up_worked_in(person):
     assert (person.cloud / "az.log").read_text().splitlines() == ["s-1", "s-1"]
     assert {*(person.cloud / "tool.log").read_text().split()} == {"s-1"}
     person.nothing_is_left()
+
+
+@pytest.mark.parametrize("text", [None, "[]", '["azurerm_res'], ids=["gone", "empty", "torn"])
+def test_a_state_that_is_lost_says_nothing(person, text):
+    """The cloud does: with it gone, nobody may trust it, now and later."""
+    person.up()
+    state = person.place / "labs/azure/zones/terraform.tfstate"
+    whole = state.read_text()
+    state.unlink() if text is None else state.write_text(text)
+    for _ in range(2):
+        said = person("down", "azure-zones", "--yes", "--by-state", code=1)
+        assert "the state is lost, and says nothing" in said
+        assert f"    {SERVER}" in said
+    assert "5 things are left that no state knows" in person("down", "azure-zones", "--yes", code=1)
+    # By hand, as it tells.
+    for address in reversed(json.loads(whole)):
+        person.machine.run(f"rm -f '{person.cloud}/things/{address}'")
+    assert "nothing of it is left" in person("down", "azure-zones", "--yes")
+
+
+def test_a_full_disk_is_told(begun, monkeypatch):
+    place = begun("azure")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fathometer.study.journal.Journal.note", full)
+    with pytest.raises(FathometerError, match="No space left on device; make room there"):
+        place.note("apply.done")

@@ -12,6 +12,7 @@ goes on after any crash.
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
 | ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
 | ``destroy.started``, ``destroy.done``, ``destroy.failed`` | ``reason`` |
+| ``state.lost`` | ``reason`` |
 | ``left.started``, ``left.looked`` | ``left``: how many things |
 
 What a lab consists of is in the state of OpenTofu or Terraform, and not here.
@@ -105,11 +106,18 @@ class LabPlace:
 
     def note(self, kind: str, **fields: object) -> None:
         """Writes an entry, on disk when this returns."""
-        journal = Journal(self.directory)
         try:
-            journal.note(kind, **fields)
-        finally:
-            journal.close()
+            journal = Journal(self.directory)
+            try:
+                journal.note(kind, **fields)
+            finally:
+                journal.close()
+        except OSError as error:
+            raise FathometerError(
+                "write the lab's journal",
+                f"{self.directory}: {error.strerror}",
+                "make room there; then the same command, or `fathom cloud down`, goes on",
+            ) from None
         self.entries.append({"kind": kind, **fields})
 
     def last(self, *kinds: str) -> Mapping[str, Any] | None:

@@ -117,7 +117,7 @@ def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan
     begun = place.begun
     place.begin(root, str(begun["tool"]) if begun is not None else find_tool(tool))
     _set(work, root, given)
-    if not place.has("init.done"):
+    if not place.has("init.done") or not (place.root / ".terraform").is_dir():
         work.say("preparing (the cloud's provider is fetched)")
         ended = work.step("init", "init", "-input=false", "-no-color")
         if ended.code != 0 or ended.interrupted:

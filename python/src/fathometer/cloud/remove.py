@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
+import shlex
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -44,7 +46,8 @@ def down(work: Work, *, by_state: bool) -> None:
         words = "nothing of it is left"
         if work.place.has("apply.started"):
             where.must_be_named(work.place, "remove the lab")
-            _destroy(work)
+            if not _state_is_lost(work):
+                _destroy(work)
             _look(work, by_state=by_state)
             words = left.nothing_left(_asked(work, by_state=by_state))
         work.say(words)
@@ -87,6 +90,27 @@ def _stop_study(work: Work) -> None:
         time.sleep(LOOK_S)
 
 
+def _state_is_lost(work: Work) -> bool:
+    """Whether nobody can tell from the state what there is: it is gone, torn, or empty though it was not."""
+    place = work.place
+    if place.has("state.lost"):
+        return True
+    if place.has("destroy.done"):
+        return False
+    file = place.root / "terraform.tfstate"
+    try:
+        json.loads(file.read_text(encoding="utf-8"))
+        what = "is empty" if place.is_made and not work.exists() else None
+    except FileNotFoundError:
+        what = "is not there"
+    except (OSError, ValueError):
+        what = "is torn"
+    if what is not None:
+        work.say(f"{file} {what}: the cloud is asked what it has of the lab")
+        place.note("state.lost", reason=what)
+    return what is not None
+
+
 def _destroy(work: Work) -> None:
     place = work.place
     last = place.last("destroy.started", "destroy.done")
@@ -122,7 +146,20 @@ def _destroy(work: Work) -> None:
 
 def _look(work: Work, *, by_state: bool) -> None:
     place = work.place
-    stayed = work.exists()
+    is_lost = place.has("state.lost")
+    stayed = () if is_lost else work.exists()
+    if is_lost and (by_state or _asked(work, by_state=False).cloud == "gcp"):
+        made = [a for e in place.entries if e.get("kind") == "approved" for a in e["addresses"]]
+        _list("as the journal has it, or never made", dict.fromkeys(made))
+        asked = _asked(work, by_state=False)
+        commands = [shlex.join(one) for tag in asked.tags for one in left.commands_for(asked, tag)]
+        raise FathometerError(
+            "find out whether something is left",
+            "the state is lost, and says nothing",
+            f"{work.command('down')} without --by-state asks the cloud"
+            if asked.cloud != "gcp"
+            else f"look yourself, for networks too ({'; '.join(commands)}), then remove {place.directory}",
+        )
     if stayed:
         _list("in the state", (resource.address for resource in stayed))
         raise FathometerError(
@@ -139,8 +176,8 @@ def _look(work: Work, *, by_state: bool) -> None:
     if found.problem is not None:
         raise FathometerError(
             "find out whether something is left",
-            f"the state is empty, but {found.problem}",
-            f"then {work.command('down')} again; with --by-state it trusts the state",
+            f"the state is {'lost, and' if is_lost else 'empty, but'} {found.problem}",
+            f"then {work.command('down')} again{'' if is_lost else '; with --by-state it trusts the state'}",
         )
     place.note("left.looked", left=len(found.things))
     if found.things:

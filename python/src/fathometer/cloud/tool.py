@@ -138,8 +138,11 @@ class Tool:
             ended.errors += _plain_errors(self._withheld.text("\n".join(plain)))
         text = self._withheld.text(raw.read_text(encoding="utf-8", errors="replace"))
         log = raw.with_suffix(".log")
-        log.touch(mode=0o600)
-        log.write_text(text, encoding="utf-8")
+        try:
+            log.touch(mode=0o600)
+            log.write_text(text, encoding="utf-8")
+        except OSError as error:
+            self._say(f"its words could not be kept, {log}: {error.strerror}")
         raw.unlink()
         return ended
 
