@@ -26,6 +26,7 @@ mod rate;
 mod ratio;
 mod row;
 mod split;
+mod state;
 mod sweep;
 mod timeline;
 mod verdict;
@@ -35,22 +36,10 @@ pub use logins::Logins;
 pub use outcome::{Asked, COUNT, Failed, Outcome};
 pub use row::{NOT_WAITED_FOR, Query};
 pub use split::{PARTIES, Part, Party, Split};
+pub use state::{ServerState, Since};
 pub use sweep::Setting;
 pub use timeline::Timeline;
 pub use verdict::{Confidence, Verdict};
-
-/// What a server's backend does, as it says of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ServerState {
-    /// It works on the query, or waits for something that is not its client.
-    Working,
-    /// It is blocked on sending to its client.
-    Sending,
-    /// It has sent everything, and waits for a request.
-    Done,
-    /// What it did before the request was there, or before it ran again to see it.
-    Before,
-}
 
 /// A round trip of the path, beside a query: what it was by the samples of these moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,7 +4,7 @@
 use crate::protocol::{Protocol, Watch};
 use crate::session::Login;
 use crate::{Error, Stop};
-use fathom_core::query::ServerState;
+use fathom_core::query::{ServerState, Since};
 use fathom_os::clock::mono_ns;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -31,8 +31,8 @@ pub(crate) struct Look {
     /// When it was asked.
     pub(crate) asked_ns: u64,
     pub(crate) state: ServerState,
-    /// It had done so since then at the latest, as far as the server tells.
-    pub(crate) since_ns: Option<u64>,
+    /// Since when it has done so, as far as the server tells.
+    pub(crate) since: Option<Since>,
     /// `IO/DataFileRead`: what the backend waited for, where it waited for anything.
     pub(crate) wait: Option<String>,
 }
@@ -170,7 +170,8 @@ fn look(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Look
     let asked_ns = mono_ns();
     let answer = session.ask(&watch.sql, login)?;
     let at_ns = mono_ns();
-    let since_ns = session.lasted_ns(&answer).map(|lasted_ns| at_ns.saturating_sub(lasted_ns));
+    let lasted_ns = session.lasted_ns(&answer);
+    let since = lasted_ns.and_then(|lasted_ns| Since::of_look(asked_ns, at_ns, lasted_ns));
     let (state, wait) = (watch.read)(answer)?;
-    Ok(Look { at_ns, asked_ns, state, since_ns, wait })
+    Ok(Look { at_ns, asked_ns, state, since, wait })
 }

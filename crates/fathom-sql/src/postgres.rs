@@ -15,9 +15,10 @@ use postgres_protocol::message::frontend;
 use serde_json::Value;
 use std::io;
 
-/// For how long a backend has been in its state, which it enters anew with every request: µs by the server's clock.
+/// For how long a backend had been in its state, which it enters anew with every request, when the question came: µs by the server's
+/// clock. Less than nothing where it has entered it since.
 const LASTED_US: &str =
-    "(EXTRACT(EPOCH FROM pg_catalog.clock_timestamp() - state_change) * 1000000)::pg_catalog.int8";
+    "(EXTRACT(EPOCH FROM pg_catalog.statement_timestamp() - state_change) * 1000000)::pg_catalog.int8";
 
 impl Protocol for Session {
     fn channel(&mut self) -> &mut Channel {
@@ -104,8 +105,8 @@ impl Protocol for Session {
         Ok(Watch { sql, read: state })
     }
 
-    fn lasted_ns(&self, answer: &[Option<String>]) -> Option<u64> {
-        answer.get(3)?.as_ref()?.parse::<u64>().ok()?.checked_mul(1_000)
+    fn lasted_ns(&self, answer: &[Option<String>]) -> Option<i64> {
+        answer.get(3)?.as_ref()?.parse::<i64>().ok()?.checked_mul(1_000)
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {
@@ -163,7 +164,8 @@ fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
     let state = match wait.as_deref() {
         Some("Client/ClientWrite") => ServerState::Sending,
         Some("Client/ClientRead") => ServerState::Done,
-        _ if state.starts_with("idle") => ServerState::Done,
+        // It is idle before the last of its answer is with the kernel, and until it has seen a request that is there.
+        _ if state.starts_with("idle") => ServerState::Before,
         _ => ServerState::Working,
     };
     Ok((state, wait))

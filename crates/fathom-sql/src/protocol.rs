@@ -44,9 +44,9 @@ pub(crate) trait Protocol: Send {
     /// How another session can see what the server does for this one.
     fn watch(&mut self, login: &Login) -> Result<Watch, Error>;
 
-    /// For how long the server had done, by its own clock, what this answer to [`Protocol::watch`]'s question says, in ns; `None`: it
-    /// does not tell.
-    fn lasted_ns(&self, _answer: &[Option<String>]) -> Option<u64> {
+    /// For how long the server had done, by its own clock, what this answer to [`Protocol::watch`]'s question says, when it took the
+    /// question up, in ns; `None`: it does not tell.
+    fn lasted_ns(&self, _answer: &[Option<String>]) -> Option<i64> {
         None
     }
 

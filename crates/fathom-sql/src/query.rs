@@ -353,9 +353,7 @@ impl Asker<'_> {
                 Some(since_ns) if look.at_ns > since_ns => run.line.still_waiting(since_ns, look.at_ns),
                 _ => run.line.busy_until(look.at_ns),
             }
-            // A backend that does not run says what it did last.
-            let is_before = look.since_ns.is_some_and(|since_ns| since_ns < run.requested_ns);
-            let state = if is_before { ServerState::Before } else { look.state };
+            let state = look.state.believed(look.since, run.requested_ns);
             run.line.look(look.asked_ns, look.at_ns, state);
             run.look_times_ns.push_back(look.at_ns.saturating_sub(look.asked_ns));
             if run.look_times_ns.len() > *LOOK_TIMES.end() {

@@ -200,8 +200,7 @@ impl Protocol for Tds {
             "SELECT s.session_id, r.status, r.wait_type FROM sys.dm_exec_sessions AS s \
              LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id WHERE s.session_id = {spid}"
         );
-        let ours = self.client.facts().program == OURS;
-        Ok(Watch { sql, read: if ours { state } else { state_of_a_server } })
+        Ok(Watch { sql, read: state })
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {
@@ -292,16 +291,11 @@ fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
         return Err(Error::run("the server does not show other sessions (grant VIEW SERVER STATE)"));
     };
     Ok(match (status, wait.as_deref()) {
-        (None, _) => (ServerState::Done, None),
+        // It has sent everything, or has not taken its request yet: nobody tells which, nor since when.
+        (None, _) => (ServerState::Before, None),
         (Some(_), Some("ASYNC_NETWORK_IO")) => (ServerState::Sending, wait),
         (Some(_), _) => (ServerState::Working, wait),
     })
-}
-
-/// A session without a request has sent everything, or its request has not been taken yet: nobody tells which.
-fn state_of_a_server(answer: Vec<Option<String>>) -> Result<Seen, Error> {
-    let (state, wait) = state(answer)?;
-    Ok((if state == ServerState::Done { ServerState::Before } else { state }, wait))
 }
 
 fn refusal_of(told: Told) -> Refusal {
@@ -378,16 +372,15 @@ fn refused(login: &Login, trouble: &Trouble) -> Error {
 mod tests {
     use super::*;
 
-    /// SQL Server shows no request of one that it has not taken yet, as of one that is over; our own server tells them apart.
+    /// SQL Server shows no request of one that it has not taken yet, as of one that is over.
     #[test]
     fn a_session_without_a_request_may_not_have_begun() {
         let answer = |status: Option<&str>, wait: Option<&str>| {
             [Some("51"), status, wait].map(|text| text.map(str::to_owned)).to_vec()
         };
-        let server = |status, wait| state_of_a_server(answer(status, wait)).unwrap().0;
+        let server = |status, wait| state(answer(status, wait)).unwrap().0;
         assert_eq!(server(None, None), ServerState::Before);
         assert_eq!(server(Some("running"), None), ServerState::Working);
         assert_eq!(server(Some("suspended"), Some("ASYNC_NETWORK_IO")), ServerState::Sending);
-        assert_eq!(state(answer(None, None)).unwrap().0, ServerState::Done);
     }
 }

@@ -66,36 +66,44 @@ fn a_client_that_works_and_a_server_that_sleeps_are_told_apart() {
     is(&slow, "server");
 }
 
-/// A backend that stands still shows what it did last: that it waits for a request. "Most of it is the path", high, by a stranger.
-#[test]
-fn a_backend_that_stands_still_is_not_the_path() {
-    let Some(server) = Postgres::start() else { return };
-    let asked = server
-        .sql(&["--json", "--query", "SELECT 1", "--every", "50ms", "--count", "40"])
-        .stdout(Stdio::piped())
-        .spawn();
+/// Asks `SELECT 1`, and meanwhile stops its backend and lets it go on, for so many milliseconds each.
+fn stopped(server: &Postgres, arguments: &[&str], stops: usize, stop_ms: u64, run_ms: u64) -> Value {
+    let asked = server.sql(&["--json", "--query", "SELECT 1"]).args(arguments).stdout(Stdio::piped()).spawn();
     let asked = asked.expect("fathom sql");
     let which = "SELECT pid FROM pg_stat_activity WHERE query = 'SELECT 1' AND pid <> pg_backend_pid()";
-    let who = format!("COPY ({which}) TO '{}'", server.home.path().join("data/pid").display());
+    let file = server.home.path().join("data/pid");
+    _ = std::fs::remove_file(&file);
+    let who = format!("COPY ({which}) TO '{}'", file.display());
     let deadline = Instant::now() + Duration::from_secs(20);
     let pid = loop {
         server.ask(&["--count", "1", "--simple", "--query", &who]);
-        let pid = std::fs::read_to_string(server.home.path().join("data/pid")).unwrap_or_default();
+        let pid = std::fs::read_to_string(&file).unwrap_or_default();
         if let Ok(pid) = pid.trim().parse::<u32>() {
             break pid.to_string();
         }
         assert!(Instant::now() < deadline, "nobody asks");
     };
-    for _ in 0..3 {
-        for (signal, lasts) in [("-STOP", 400), ("-CONT", 100)] {
+    for _ in 0..stops {
+        for (signal, lasts) in [("-STOP", stop_ms), ("-CONT", run_ms)] {
             assert!(Command::new("kill").args([signal, &pid]).status().expect("kill").success());
             std::thread::sleep(Duration::from_millis(lasts));
         }
     }
-    let outcome = result(&asked.wait_with_output().expect("its result"));
+    result(&asked.wait_with_output().expect("its result"))
+}
+
+/// A backend that stands still shows what it did last: that it waits for a request. "Most of it is the path", high, by a stranger.
+#[test]
+fn a_backend_that_stands_still_is_not_the_path() {
+    let Some(server) = Postgres::start() else { return };
+    let outcome = stopped(&server, &["--every", "50ms", "--count", "40"], 3, 400, 100);
     assert!(outcome["mean_ns"]["wall"].as_f64() >= Some(20e6), "it was stopped within queries: {outcome:#}");
     assert_ne!(outcome["verdict"]["party"], "path", "{outcome:#}");
     assert!(outcome["shares"]["server"]["high"].as_f64() > Some(0.9), "{outcome:#}");
+    // What it did last it did just before the request.
+    let outcome = stopped(&server, &["--for", "4s"], 40, 60, 10);
+    assert!(outcome["shares"]["path"]["low"].as_f64() < Some(0.02), "{outcome:#}");
+    assert!(outcome["shares"]["server"]["high"].as_f64() > Some(0.7), "{outcome:#}");
 }
 
 #[test]

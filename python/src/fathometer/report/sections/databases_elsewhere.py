@@ -46,7 +46,8 @@ SECTION = Section(
     "How long queries of fathom sql would take over another path, in the median: what they took without "
     "their round trips, and as many round trips of the other path. A long answer takes longer where the "
     "server's windows have to grow anew, or where its kernel paces; nobody else knows which it does: the "
-    "table shows the middle of both, and the 95 % interval beneath takes in both. It holds where "
-    "both paths carry bytes equally fast.",
+    "table shows windows, as most kernels' default has them, and the 95 % interval beneath takes in both. It "
+    "holds where both paths carry bytes equally fast, and none loses: on a path whose round trips vary "
+    "by about as much as they take, long answers take several times as long.",
     _table,
 )
