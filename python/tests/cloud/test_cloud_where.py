@@ -135,7 +135,7 @@ def test_down_asks_the_subscription_that_up_worked_in(person):
     assert state.exists()
     del person.env["ARM_SUBSCRIPTION_ID"]
     assert "nothing of it is left in the subscription s-1" in person("down", "azure-zones", "--yes")
-    assert (person.cloud / "az.log").read_text().splitlines() == ["s-1", "s-1"]
+    assert (person.cloud / "az.log").read_text().splitlines() == ["s-1"] * 4
     assert {*(person.cloud / "tool.log").read_text().split()} == {"s-1"}
     person.nothing_is_left()
 
@@ -167,3 +167,14 @@ def test_a_full_disk_is_told(begun, monkeypatch):
     monkeypatch.setattr("fathometer.study.journal.Journal.note", full)
     with pytest.raises(FathometerError, match="No space left on device; make room there"):
         place.note("apply.done")
+
+
+def test_a_name_that_somebody_else_has_is_told_before_anything_is_made(person):
+    theirs = person.cloud / "things/theirs"
+    theirs.touch()
+    said = person.up(code=1)
+    assert "1 thing is there already of a lab of this name" in said
+    assert "--var name=NAME" in said
+    assert [p.name for p in theirs.parent.iterdir()] == ["theirs"]
+    person("down", "azure-zones", "--yes")
+    assert theirs.exists()

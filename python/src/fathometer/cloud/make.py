@@ -12,14 +12,15 @@ from typing import Any, Final
 
 import typer
 
-from fathometer.cloud import keys, where
+from fathometer.clean import cleaned
+from fathometer.cloud import keys, left, where
 from fathometer.cloud.journal import KNOWN_HOSTS, LabPlace
 from fathometer.cloud.labs import Root
 from fathometer.cloud.planned import Plan, read_plan
 from fathometer.cloud.prices import Price, estimate
 from fathometer.cloud.tool import find_tool, message
 from fathometer.cloud.work import Work, remaining, table
-from fathometer.counts import count
+from fathometer.counts import are, count
 from fathometer.durations import UNITS, read
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.study.outputs import Lab, read_lab
@@ -62,6 +63,7 @@ def up(work: Work, root: Root, tool: Path | None, given: Given) -> Lab:
                 # A crash between the last thing and its entry.
                 work.place.note("apply.done")
         else:
+            _name_must_be_free(work)
             _approve(work, planned, price)
             _apply(work, len(planned.made) + len(planned.changed) + len(planned.removed))
         lab = outputs(work)
@@ -70,6 +72,22 @@ def up(work: Work, root: Root, tool: Path | None, given: Given) -> Lab:
         finally:
             work.say_what_exists()
         return lab
+
+
+def _name_must_be_free(work: Work) -> None:
+    """Before anything is made, what bears the lab's tag is somebody else's."""
+    if work.place.has("apply.started"):
+        return
+    asked = where.known(work.place)
+    found = left.look(asked)
+    if found.things:
+        number = len(found.things)
+        raise FathometerError(
+            "make the lab",
+            f"{count(number, 'thing')} {are(number)} there already of a lab of this name, which is not this"
+            f" one{asked.words}: {cleaned(found.things[0])}",
+            "it may be somebody else's: begin with another name, --var name=NAME",
+        )
 
 
 def outputs(work: Work) -> Lab:

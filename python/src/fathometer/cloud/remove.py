@@ -186,7 +186,8 @@ def _look(work: Work, *, by_state: bool) -> None:
         raise FathometerError(
             "remove the lab",
             f"{count(len(found.things), 'thing')} {are(len(found.things))} left that no state knows",
-            f"remove it by hand, then {work.command('down')} again",
+            f"see whose it is: another lab of the same name bears the same tag. Remove by hand "
+            f"what is this lab's, then {work.command('down')} again",
         )
 
 
