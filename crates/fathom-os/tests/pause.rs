@@ -3,7 +3,7 @@
 #![allow(unsafe_code, missing_docs)]
 
 use fathom_os::clock::mono_ns;
-use fathom_os::pause::{DEFAULT_PERIOD, DEFAULT_THRESHOLD, PauseClock};
+use fathom_os::pause::{DEFAULT_PERIOD, DEFAULT_THRESHOLD, PauseClock, Running};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -33,17 +33,18 @@ fn child_that_works() {
     .unwrap();
     println!("\nready");
     let over = std::thread::spawn(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    let mut running = Running::new(clock.gap());
     while !over.is_finished() {
-        work(&clock);
+        work(&mut running);
     }
 }
 
 /// One turn of a loop that is watched by the clock.
-fn work(clock: &PauseClock) {
-    let (gap, now) = (clock.gap(), mono_ns());
-    if gap.now(now).is_none() {
-        gap.ran(now);
-    }
+fn work(running: &mut Running) {
+    let now = mono_ns();
+    running.runs(now);
+    running.put_off(now);
+    running.rests_until(now + 200_000);
     std::thread::sleep(Duration::from_micros(200));
 }
 
@@ -62,8 +63,9 @@ fn sleeps_of_the_clock() -> u64 {
 fn a_busy_process_is_woken_for_its_clock_once_a_second() {
     let clock = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, |_| ()).unwrap();
     let (began, before) = (mono_ns(), sleeps_of_the_clock());
+    let mut running = Running::new(clock.gap());
     while mono_ns() - began < 2_500_000_000 {
-        work(&clock);
+        work(&mut running);
     }
     let periods = (mono_ns() - began) / DEFAULT_PERIOD.as_nanos() as u64;
     let sleeps = sleeps_of_the_clock() - before;

@@ -98,7 +98,7 @@ struct Summed<'a> {
 
 impl Write for &mut Summed<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Err(e) = self.disk.write(self.file, bytes) {
+        if let Err(e) = self.disk.write(self.file, &[bytes]) {
             let kind = e.kind();
             self.failed.get_or_insert(e);
             return Err(kind.into());

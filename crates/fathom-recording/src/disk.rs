@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,8 +45,22 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
         with_mode(OpenOptions::new().write(true).create_new(true), self.is_readable()).open(path)
     }
 
-    fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
-        file.write_all(bytes)
+    /// Writes all parts, one after the other, by as few calls of the system as it takes: a thread that waits for the disk once
+    /// disturbs the one that measures less than one that waits for each part.
+    fn write(&self, mut file: &File, parts: &[&[u8]]) -> io::Result<()> {
+        let mut slices: Vec<IoSlice> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut left = slices.as_mut_slice();
+        // Empty ones at the beginning would read as a disk that takes nothing.
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match file.write_vectored(left) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut left, written),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
     }
 
     /// Whether what is written from here on passes the system's cache by (`O_DIRECT`), or not; false: it cannot be told.

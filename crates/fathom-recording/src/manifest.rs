@@ -220,7 +220,7 @@ impl Manifest {
         text.push(b'\n');
         let written = (|| {
             let file = disk.create(&temporary).map_err(Error::io("create", &temporary))?;
-            disk.write(&file, &text).map_err(Error::io("write", &temporary))?;
+            disk.write(&file, &[&text]).map_err(Error::io("write", &temporary))?;
             disk.sync(&file).map_err(Error::io("sync", &temporary))?;
             disk.rename(&temporary, &path).map_err(Error::io("replace", &path))?;
             disk.sync_dir(dir).map_err(Error::io("sync", dir))

@@ -4,6 +4,7 @@
 //! They stand in memory as a disk takes them ([`BLOCK`]), and need not be copied into the system's cache: that copy was most of
 //! what the writing thread did.
 
+use crate::COLUMNS;
 use crate::stream::{BLOCK, Encoder, decode_batches};
 use fathom_core::sample::Sample;
 use std::collections::BTreeMap;
@@ -13,8 +14,8 @@ use std::sync::{Arc, Mutex};
 const BATCH_ROWS: usize = 256;
 /// Rows that are given at once.
 pub const AT_ONCE: usize = 10 * BATCH_ROWS;
-/// Room for them: 15 columns of at most 8 bytes a row, and what a batch says of itself.
-const ROOM: usize = AT_ONCE * 15 * 8 + (AT_ONCE / BATCH_ROWS) * BLOCK;
+/// Room for them: columns of at most 8 bytes a row, and what a batch says of itself.
+const ROOM: usize = AT_ONCE * COLUMNS.len() * 8 + (AT_ONCE / BATCH_ROWS) * BLOCK;
 /// Buffers that are kept for further rows: those of a second.
 const SPARE: usize = 64;
 

@@ -138,7 +138,7 @@ impl Queries {
             encoded(&self.rows[..rows]).map_err(|reason| Error::Segment { path: path.clone(), reason })?;
         let disk = disk::like(&self.dir.join(crate::MANIFEST));
         let file = disk.create(&temporary).map_err(Error::io("create", &temporary))?;
-        disk.write(&file, &bytes).map_err(Error::io("write", &temporary))?;
+        disk.write(&file, &[&bytes]).map_err(Error::io("write", &temporary))?;
         disk.sync(&file).map_err(Error::io("sync", &temporary))?;
         disk.rename(&temporary, &path).map_err(Error::io("rename into place", &path))?;
         disk.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))

@@ -229,19 +229,28 @@ impl Recorder {
         if self.pending.len() >= FLUSH_ROWS { self.guarded(Self::write_pending) } else { Ok(()) }
     }
 
-    /// Takes samples that were made ready for the disk; they are written at once. Otherwise as [`Recorder::push`].
-    pub fn push_packed(&mut self, rows: &Packed) -> Result<(), Error> {
+    /// Takes samples that were made ready for the disk, in order; they are written at once, and together. Otherwise as
+    /// [`Recorder::push`].
+    pub fn push_packed(&mut self, rows: &[Packed]) -> Result<(), Error> {
         if self.stopped.is_some() || self.waiting.is_some() {
-            return rows.samples().iter().try_for_each(|sample| self.push(sample));
+            return self.push_each(rows);
         }
-        let written = self.guarded(|recorder| recorder.write_rows(rows));
-        if written.is_err() {
-            // They wait for room, or are counted as lost.
-            rows.samples().iter().try_for_each(|sample| self.push(sample))?;
+        if rows.is_empty() {
+            return Ok(());
         }
-        written?;
+        let mut written = 0;
+        let done = self.guarded(|recorder| recorder.write_rows(rows, &mut written));
+        if done.is_err() {
+            // The others wait for room, or are counted as lost.
+            self.push_each(&rows[written..])?;
+        }
+        done?;
         let full = self.open.as_ref().is_some_and(|segment| segment.rows >= self.options.segment_rows);
         if full { self.guarded(Self::close_segment) } else { Ok(()) }
+    }
+
+    fn push_each(&mut self, rows: &[Packed]) -> Result<(), Error> {
+        rows.iter().flat_map(Packed::samples).try_for_each(|sample| self.push(&sample))
     }
 
     /// Writes what was pushed, syncs it (at most twice a second), and closes the segment when it is time.
@@ -342,6 +351,9 @@ impl Recorder {
     /// Ends a recording that stopped early: tells what has been lost since.
     fn end_stopped(&mut self) -> Result<(), Error> {
         let Some(Stopped { at, .. }) = self.stopped else { return Ok(()) };
+        if let Some(segment) = &mut self.open {
+            segment.file.take_back(self.disk.as_ref());
+        }
         self.write_kept(true)?;
         self.tell_lost()?;
         self.seal(at)

@@ -90,6 +90,9 @@ impl Alone {
             let mut turn = Turn::Unfinished;
             while turn == Turn::Unfinished && !told.stop.load(Ordering::Relaxed) {
                 shared.clock.observe(connection.active_ns);
+                // By when it was last active, so that it costs no reading of a clock.
+                let until_ns = connection.active_ns + SILENCE.as_nanos() as u64;
+                shared.clock.rests(connection.active_ns, Some(until_ns));
                 turn = connection.wait_turn(&mut shared);
             }
             told.done.store(true, Ordering::Release);

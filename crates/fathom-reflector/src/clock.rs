@@ -2,8 +2,9 @@
 
 use fathom_core::clock::{Anchor, ClockMap, Observation};
 use fathom_os::clock::{anchor, mono_ns};
-use fathom_os::pause::{DEFAULT_THRESHOLD, Gap, PauseClock};
+use fathom_os::pause::{DEFAULT_THRESHOLD, PauseClock, Running};
 use fathom_wire::{ConnectionView, Introduction, LongPauses, Silence, WAKING_NS};
+use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +31,7 @@ pub(crate) struct Clock {
 /// What notices pauses.
 #[derive(Debug)]
 struct Watch {
-    gap: Gap,
+    running: RefCell<Running>,
     /// Keeps the thread alive; `None`: it is another clock's.
     _clock: Option<PauseClock>,
 }
@@ -98,7 +99,10 @@ impl Clock {
             anchor: self.anchor,
             observed_ns: self.observed_ns,
             paused: Arc::clone(&self.paused),
-            watch: self.watch.as_ref().map(|watch| Watch { gap: watch.gap.clone(), _clock: None }),
+            watch: self
+                .watch
+                .as_ref()
+                .map(|watch| Watch { running: RefCell::new(watch.running.borrow().beside()), _clock: None }),
             identity: self.identity,
             began_ns: self.began_ns,
             epoch: self.epoch,
@@ -111,7 +115,7 @@ impl Clock {
         let clock = PauseClock::start(period, DEFAULT_THRESHOLD.max(period), move |pause| {
             paused.count(pause.began_mono_ns, pause.ended_mono_ns);
         })?;
-        self.watch = Some(Watch { gap: clock.gap(), _clock: Some(clock) });
+        self.watch = Some(Watch { running: RefCell::new(Running::new(clock.gap())), _clock: Some(clock) });
         Ok(())
     }
 
@@ -155,14 +159,29 @@ impl Clock {
     /// that its thread has not come to tell, so that the first echo after a pause speaks of it. 0 without a watch.
     #[inline]
     pub(crate) fn paused_ns(&self, now_ns: u64) -> u64 {
-        if let Some(Watch { gap, .. }) = &self.watch {
-            match gap.now(now_ns) {
-                Some((began, ended)) => self.paused.count(began, ended),
-                // Whoever asks runs.
-                None => gap.ran(now_ns),
-            }
+        // Whoever asks runs.
+        if let Some(Watch { running, .. }) = &self.watch
+            && let Some((began, ended)) = running.borrow_mut().runs(now_ns)
+        {
+            self.paused.count(began, ended);
         }
         self.paused.total_ns.load(Ordering::Relaxed)
+    }
+
+    /// The thread has sent what it had to send, and waits for something, at most until then (`None`: as long as it takes).
+    pub(crate) fn rests(&self, now_ns: u64, until_ns: Option<u64>) {
+        if let Some(Watch { running, .. }) = &self.watch {
+            let mut running = running.borrow_mut();
+            running.put_off(now_ns);
+            running.rests_until(until_ns.unwrap_or(u64::MAX));
+        }
+    }
+
+    /// The thread has sent what it had to send, and goes on without waiting.
+    pub(crate) fn goes_on(&self, now_ns: u64) {
+        if let Some(Watch { running, .. }) = &self.watch {
+            running.borrow_mut().put_off(now_ns);
+        }
     }
 
     /// Compares the clocks when it is time; says by how many ns the wall clock was set, if it was.

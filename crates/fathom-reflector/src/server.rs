@@ -151,12 +151,19 @@ impl Server {
         while !stop.load(Ordering::Acquire) && end_ns.is_none_or(|end| now_ns < end) {
             let before_ns = mono_ns();
             let wait_ns = self.wait_ns(before_ns, end_ns);
+            if wait_ns == Some(0) {
+                self.shared.clock.goes_on(before_ns);
+            } else {
+                self.shared.clock.rests(before_ns, wait_ns.map(|wait| before_ns + wait));
+            }
             match self.poll.poll(&mut events, wait_ns.map(Duration::from_nanos)) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => return Err(Error::new(format!("cannot wait for network events: {e}"))),
                 Ok(()) => {}
             }
             now_ns = mono_ns();
+            // That this thread runs, whether it has something to stamp or not.
+            self.shared.clock.paused_ns(now_ns);
             self.meet_again(false);
             let unfinished = std::mem::take(&mut self.unfinished);
             for event in &events {

@@ -103,6 +103,31 @@ impl Accounts {
     }
 }
 
+/// What the kernel has counted for the thread that opened it.
+#[derive(Debug)]
+pub(super) struct Counts(Option<File>);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counted {
+    /// On a processor, in ns; right to a tick of the scheduler.
+    pub(super) ran_ns: u64,
+    /// Able to run, and waiting for a processor, in ns.
+    pub(super) waited_ns: u64,
+}
+
+impl Counts {
+    pub(super) fn open() -> Self {
+        Self(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    pub(super) fn read(&self) -> Option<Counted> {
+        let mut buffer = [0; 128];
+        let mut numbers = head(self.0.as_ref()?, &mut buffer)?.split_ascii_whitespace();
+        let mut next = || numbers.next()?.parse().ok();
+        Some(Counted { ran_ns: next()?, waited_ns: next()? })
+    }
+}
+
 fn head<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
     let length = file.read_at(buffer, 0).ok()?;
     std::str::from_utf8(&buffer[..length]).ok()

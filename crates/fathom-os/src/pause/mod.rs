@@ -3,17 +3,24 @@
 //! Without it, a probe that was stopped blames the network for what its own host did.
 //!
 //! A thread that sleeps for a period and looks how late it woke is such a clock, but each of its wake-ups disturbs the
-//! process that it watches. So the threads that do the work say when they ran ([`Gap::ran`]): that puts the next tick
-//! off, and a process that is busy all the time is woken for it once a second.
+//! process that it watches. So the threads that do the work say when they run ([`Running`]): that puts the next tick
+//! off, and a process that is busy all the time is woken for it once a second (on Linux; elsewhere at each period).
+//!
+//! Two things are held: no pause has a turn of such a thread in it, and where such a thread was kept from running for longer
+//! than the threshold, there is a pause, whether the clock's own thread ran or not.
 
+mod dues;
+mod running;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
 mod system;
 
 use crate::clock::mono_ns;
+use dues::{Dues, Span, Whose};
+pub use running::Running;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,19 +30,23 @@ pub const DEFAULT_PERIOD: Duration = Duration::from_millis(12);
 /// How late a tick is a pause unless told otherwise.
 pub const DEFAULT_THRESHOLD: Duration = Duration::from_millis(20);
 
-/// Ticks are put off no further: the kernel's accounts must not be older at the next pause.
+/// Ticks are put off no further: the kernel's accounts are a second old at most when a pause begins, and a period.
 const PUT_OFF_NS: u64 = ACCOUNTS_WINDOW_NS;
+/// A working thread reads the kernel's counts of itself no more often. It takes 1 to 2 µs.
+const COUNTED_EVERY_NS: u64 = 6_000_000;
 
 /// A time in which this process did not run although it was meant to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// When it stopped running, ns by [`crate::clock::mono_ns`]: it ran at the last tick, or when a thread of it last
-    /// said so, and did not at the next, so this is the middle between the two, right to half a period.
+    /// When it stopped running, ns by [`crate::clock::mono_ns`]. A thread that does not rest ran until it last said so, and this
+    /// is right to 0.5 ms. Else it ran at the last tick and did not at the next, and this is the middle between the two, right to
+    /// half a period.
     pub began_mono_ns: u64,
-    /// When the tick came, ns by the same clock.
+    /// When it ran again, ns by the same clock.
     pub ended_mono_ns: u64,
     /// How long the thread was able to run and had to wait for a processor, in ns (`/proc/thread-self/schedstat`), in
-    /// this time and in punctual ticks (within 0.25 ms) of up to [`ACCOUNTS_WINDOW_NS`] before it. None where the system does not tell.
+    /// this time and before it: of the clock's thread in punctual ticks (within 0.25 ms) of up to [`ACCOUNTS_WINDOW_NS`], of a thread
+    /// that was kept from running by itself in up to 6 ms of work. None where the system does not tell.
     pub run_queue_ns: Option<u64>,
     /// Time the hypervisor gave to others while this machine wanted to run, in ns, summed over all processors, counted
     /// in steps of a clock tick (10 ms as a rule) from at most [`ACCOUNTS_WINDOW_NS`] before the pause to its end
@@ -97,52 +108,15 @@ pub struct PauseClock {
     gap: Gap,
 }
 
-/// Tells of a pause that the clock's own thread has not come to tell yet: after a pause all threads of a process wake
-/// in any order.
-///
-/// And takes the word of other threads that this process runs.
+/// What a thread needs to have its word taken into account: see [`Running`].
 #[derive(Debug, Clone)]
-pub struct Gap(Arc<Dues>);
+pub struct Gap(Arc<Shared>);
 
 /// What the ticking thread shares with those that do the work.
 #[derive(Debug)]
-struct Dues {
-    /// When the next tick is due, in ns. It never goes back.
-    due: AtomicU64,
-    /// No further than this it is put off.
-    no_later: AtomicU64,
+struct Shared {
+    dues: Dues,
     alarm: system::Alarm,
-    period_ns: u64,
-    threshold_ns: u64,
-}
-
-impl Gap {
-    /// The pause that ends now, where the clock's tick is late by more than its threshold: from, to.
-    pub fn now(&self, now_mono_ns: u64) -> Option<(u64, u64)> {
-        // Acquire: whoever sees a tick due sees what was told of the one before.
-        let due = self.0.due.load(Ordering::Acquire);
-        (now_mono_ns.saturating_sub(due) > self.0.threshold_ns)
-            .then(|| (due.saturating_sub(self.0.period_ns / 2), now_mono_ns))
-    }
-
-    /// The calling thread runs at `now_mono_ns`, which it has just read: the next tick is due a period from then. Ask
-    /// [`Gap::now`] before. A pause that has just ended stays the clock's to tell: it puts nothing off.
-    ///
-    /// A pause between the reading and this call is lost neither: the tick is then due in the past.
-    pub fn ran(&self, now_mono_ns: u64) {
-        let dues = &*self.0;
-        let due = dues.due.load(Ordering::Relaxed);
-        let next = now_mono_ns.saturating_add(dues.period_ns);
-        // Putting it off costs a system call, so not before half of the period has gone.
-        let early = next < due.saturating_add(dues.period_ns / 2);
-        let late = now_mono_ns.saturating_sub(due) > dues.threshold_ns;
-        if early || late || next > dues.no_later.load(Ordering::Relaxed) {
-            return;
-        }
-        if dues.due.fetch_max(next, Ordering::AcqRel) < next {
-            dues.alarm.set(next);
-        }
-    }
 }
 
 impl PauseClock {
@@ -159,24 +133,18 @@ impl PauseClock {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let dues = Arc::new(Dues {
-            due: AtomicU64::new(0),
-            no_later: AtomicU64::new(0),
-            alarm: system::Alarm::new()?,
-            period_ns: period.as_nanos() as u64,
-            threshold_ns: threshold.as_nanos() as u64,
-        });
-        let gap = Gap(Arc::clone(&dues));
+        let dues = Dues::new(period.as_nanos() as u64, threshold.as_nanos() as u64);
+        let shared = Arc::new(Shared { dues, alarm: system::Alarm::new()? });
+        let gap = Gap(Arc::clone(&shared));
         let (ticking, begun) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("pause-clock".to_owned()).stack_size(128 << 10).spawn(
             move || {
                 let mut accounts = system::Accounts::open();
                 accounts.refresh(mono_ns(), 0);
-                dues.ticked(mono_ns());
+                shared.dues.ticked(mono_ns(), PUT_OFF_NS);
                 let _ = ticking.send(());
-                tick(&stopped, accounts, &dues, on_pause);
-                // A clock that is gone is not late.
-                dues.due.store(u64::MAX, Ordering::Relaxed);
+                tick(&stopped, accounts, &shared, on_pause);
+                shared.dues.gone();
             },
         )?;
         // A pause right after the return must not fall into the time before the first tick was due.
@@ -184,7 +152,7 @@ impl PauseClock {
         Ok(Self { stop, thread: Some(thread), gap })
     }
 
-    /// What tells of a pause before this clock's own thread does.
+    /// For the threads that do the work: a pause is told to them before this clock's own thread tells it.
     pub fn gap(&self) -> Gap {
         self.gap.clone()
     }
@@ -200,43 +168,53 @@ impl Drop for PauseClock {
     }
 }
 
-impl Dues {
-    /// The clock's thread ran: the next tick is due a period from then.
-    fn ticked(&self, at_mono_ns: u64) {
-        self.no_later.store(at_mono_ns + self.period_ns + PUT_OFF_NS, Ordering::Relaxed);
-        self.due.fetch_max(at_mono_ns + self.period_ns, Ordering::AcqRel);
+fn tick(stop: &AtomicBool, mut accounts: system::Accounts, shared: &Shared, mut on_pause: impl FnMut(Pause)) {
+    let dues = &shared.dues;
+    // Whether the accounts were read on the far side of a pause.
+    let mut read_late = false;
+    let mut stopped = false;
+    while !stopped {
+        shared.alarm.sleep_until(dues.sleeps());
+        // Asked before: what was missed up to then is told.
+        stopped = stop.load(Ordering::Relaxed);
+        let now = mono_ns();
+        // What this thread waited for a processor is not to be laid on the next pause.
+        let late_ns = now.saturating_sub(dues.armed());
+        dues.ran(now);
+        let spans = dues.take();
+        let mut ticked = now;
+        if !spans.is_empty() {
+            let (run_queue_ns, steal_ns) = if read_late { (None, None) } else { accounts.since_refresh() };
+            let all_ns: u64 = spans.iter().map(Span::duration_ns).sum();
+            for span in &spans {
+                // The accounts are of all of them together.
+                let share = |ns: u64| {
+                    (u128::from(ns) * u128::from(span.duration_ns()) / u128::from(all_ns.max(1))) as u64
+                };
+                let run_queue_ns = match span.of {
+                    Whose::Process => run_queue_ns.map(share),
+                    Whose::Thread(waited_ns) => Some(waited_ns),
+                };
+                on_pause(Pause {
+                    began_mono_ns: span.began_ns,
+                    ended_mono_ns: span.ended_ns,
+                    run_queue_ns,
+                    steal_ns: steal_ns.map(share),
+                });
+            }
+            ticked = mono_ns();
+        }
+        // From this tick, not from what was due: ticks that were missed are not made up for. And not from a later reading: a pause
+        // between the two would make no tick late, and be lost.
+        dues.ticked(ticked, PUT_OFF_NS);
+        accounts.refresh(now, late_ns);
+        read_late = mono_ns().saturating_sub(ticked) > dues.threshold_ns();
     }
 }
 
-fn tick(stop: &AtomicBool, mut accounts: system::Accounts, dues: &Dues, mut on_pause: impl FnMut(Pause)) {
-    // Whether the accounts were read on the far side of a pause.
-    let mut read_late = false;
-    while !stop.load(Ordering::Relaxed) {
-        let slept_for = dues.due.load(Ordering::Relaxed);
-        dues.alarm.sleep_until(slept_for);
-        let now = mono_ns();
-        let due = dues.due.load(Ordering::Relaxed);
-        if due > now {
-            // Put off while this thread woke; what it waited for a processor is not to be laid on the next pause.
-            accounts.refresh(now, now.saturating_sub(slept_for));
-            continue;
-        }
-        let mut ticked = now;
-        if now - due > dues.threshold_ns {
-            let (run_queue_ns, steal_ns) = if read_late { (None, None) } else { accounts.since_refresh() };
-            on_pause(Pause {
-                began_mono_ns: due.saturating_sub(dues.period_ns / 2),
-                ended_mono_ns: now,
-                run_queue_ns,
-                steal_ns,
-            });
-            ticked = mono_ns();
-        }
-        // From this tick, not from `due`: ticks that were missed are not made up for. And not from a later reading: a pause
-        // between the two would make no tick late, and be lost.
-        dues.ticked(ticked);
-        accounts.refresh(now, now - due);
-        read_late = mono_ns().saturating_sub(ticked) > dues.threshold_ns;
+impl Span {
+    fn duration_ns(&self) -> u64 {
+        self.ended_ns.saturating_sub(self.began_ns)
     }
 }
 

@@ -4,7 +4,6 @@ use crate::Error;
 use crate::disk::Disk;
 use crate::stream::BLOCK;
 use std::fs::File;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// Appends whole records to a file. A write that fails half-way is taken back.
@@ -30,18 +29,23 @@ impl Appender {
     }
 
     pub(crate) fn append(&mut self, disk: &dyn Disk, record: &[u8]) -> Result<(), Error> {
+        self.append_all(disk, &[record])
+    }
+
+    fn append_all(&mut self, disk: &dyn Disk, records: &[&[u8]]) -> Result<(), Error> {
         if self.torn {
             self.truncate(disk, self.len)?;
         }
         self.dirty = true;
-        match disk.write(&self.file, record) {
+        match disk.write(&self.file, records) {
             Ok(()) => {
-                self.len += record.len() as u64;
+                self.len += records.iter().map(|record| record.len() as u64).sum::<u64>();
                 Ok(())
             }
             Err(e) => {
                 self.torn = true;
-                // Should this fail too, the next record tries again, and a reader finds a torn tail.
+                // Should this fail too, the next record tries again, and the end of the recording does. Until then whole records
+                // may stand there that are told as lost.
                 let _ = self.truncate(disk, self.len);
                 Err(Error::io("write to", &self.path)(e))
             }
@@ -50,19 +54,27 @@ impl Appender {
 
     /// As [`Appender::append`], of records that are whole blocks in memory too: past the system's cache where that goes. It takes
     /// a quarter of the processor's time (`dd` on ext4), and the thread that measures may share that processor.
-    pub(crate) fn append_blocks(&mut self, disk: &dyn Disk, records: &[u8]) -> Result<(), Error> {
+    pub(crate) fn append_blocks(&mut self, disk: &dyn Disk, records: &[&[u8]]) -> Result<(), Error> {
         if self.cached || !self.len.is_multiple_of(BLOCK as u64) || !disk.set_direct(&self.file, true) {
-            return self.append(disk, records);
+            return self.append_all(disk, records);
         }
-        let appended = self.append(disk, records);
+        let appended = self.append_all(disk, records);
         disk.set_direct(&self.file, false);
         match appended {
-            // EINVAL: the flag is known, and such a write is not.
-            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::InvalidInput => {
+            // The flag is known, and such a write may not be: EINVAL, EOPNOTSUPP or what else a file system says. What is
+            // wrong with the disk itself is told by the next attempt too.
+            Err(error) if !error.wants_room() => {
                 self.cached = true;
-                self.append(disk, records)
+                self.append_all(disk, records)
             }
             other => other,
+        }
+    }
+
+    /// Tries again to take back the part of a record that a failed write left: that failed too.
+    pub(crate) fn take_back(&mut self, disk: &dyn Disk) {
+        if self.torn {
+            let _ = self.truncate(disk, self.len);
         }
     }
 

@@ -23,7 +23,7 @@ pub(super) fn write(disk: &dyn Disk, dir: &Path, due: u64) -> Result<(), Error> 
     let (path, temporary) = (dir.join(PROGRESS), dir.join(format!("{PROGRESS}.tmp")));
     let text = format!("{}\n", serde_json::json!(Progress { due }));
     let file = disk.create(&temporary).map_err(Error::io("create", &temporary))?;
-    disk.write(&file, text.as_bytes()).map_err(Error::io("write", &temporary))?;
+    disk.write(&file, &[text.as_bytes()]).map_err(Error::io("write", &temporary))?;
     disk.rename(&temporary, &path).map_err(Error::io("replace", &path))
 }
 

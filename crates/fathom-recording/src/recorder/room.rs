@@ -53,7 +53,7 @@ impl Gaps {
 pub(super) fn reserve(disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
     let path = dir.join(RESERVE);
     let file = disk.create(&path).map_err(Error::io("create", &path))?;
-    disk.write(&file, &vec![0x46; RESERVE_BYTES]).map_err(Error::io("reserve space in", &path))?;
+    disk.write(&file, &[&vec![0x46; RESERVE_BYTES]]).map_err(Error::io("reserve space in", &path))?;
     disk.sync(&file).map_err(Error::io("sync", &path))
 }
 
@@ -139,6 +139,9 @@ impl Recorder {
 
     /// Rows that will never be written are lost.
     pub(super) fn give_up_rows(&mut self) {
+        if let Some(segment) = &mut self.open {
+            segment.file.take_back(self.disk.as_ref());
+        }
         for sample in self.pending.drain(..) {
             self.losses.add(Some(sample.connection), 1);
         }

@@ -42,17 +42,30 @@ impl Recorder {
         if segment.rows >= self.options.segment_rows { self.close_segment() } else { Ok(()) }
     }
 
-    /// Writes rows that are ready, after those that are pending. What fails has written none of them.
-    pub(super) fn write_rows(&mut self, rows: &Packed) -> Result<(), Error> {
+    /// Writes rows that are ready, after those that are pending, and counts in `written` how many pieces of them were. Of the one that
+    /// fails nothing was.
+    pub(super) fn write_rows(&mut self, rows: &[Packed], written: &mut usize) -> Result<(), Error> {
         self.write_pending()?;
         if self.open.is_none() {
             self.open_segment()?;
         }
         let Some(segment) = &mut self.open else { return Ok(()) };
-        segment.file.append_blocks(self.disk.as_ref(), rows.bytes())?;
-        segment.rows += rows.count() as u64;
-        self.rows += rows.count() as u64;
-        Ok(())
+        let blocks: Vec<&[u8]> = rows.iter().map(Packed::bytes).collect();
+        let mut done = segment.file.append_blocks(self.disk.as_ref(), &blocks);
+        if done.is_ok() {
+            *written = rows.len();
+        } else if rows.len() > 1 {
+            // A disk that has no room for all has room for some.
+            done = blocks.iter().try_for_each(|block| {
+                segment.file.append_blocks(self.disk.as_ref(), &[block])?;
+                *written += 1;
+                Ok(())
+            });
+        }
+        let rows = rows[..*written].iter().map(|rows| rows.count() as u64).sum::<u64>();
+        segment.rows += rows;
+        self.rows += rows;
+        done
     }
 
     pub(super) fn open_segment(&mut self) -> Result<(), Error> {

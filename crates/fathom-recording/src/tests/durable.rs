@@ -61,12 +61,13 @@ impl Disk for FaultyDisk {
     fn create(&self, path: &Path) -> io::Result<File> {
         self.may(0).and_then(|()| RealDisk.create(path))
     }
-    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, file: &File, parts: &[&[u8]]) -> io::Result<()> {
+        let bytes = parts.concat();
         self.may(bytes.len() as u64).or_else(|e| {
-            RealDisk.write(file, &bytes[..bytes.len() / 2])?;
+            RealDisk.write(file, &[&bytes[..bytes.len() / 2]])?;
             Err(e)
         })?;
-        RealDisk.write(file, bytes)
+        RealDisk.write(file, parts)
     }
     fn truncate(&self, file: &File, len: u64) -> io::Result<()> {
         self.may(0).and_then(|()| RealDisk.truncate(file, len))

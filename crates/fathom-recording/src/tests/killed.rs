@@ -20,9 +20,9 @@ const MS: u64 = 1_000_000;
 struct Counting(AtomicU64);
 
 impl Disk for Counting {
-    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, file: &File, parts: &[&[u8]]) -> io::Result<()> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        RealDisk.write(file, bytes)
+        RealDisk.write(file, parts)
     }
     fn sync(&self, _: &File) -> io::Result<()> {
         Ok(())

@@ -29,6 +29,11 @@ impl Filling {
         self.full.store(true, Ordering::Relaxed);
     }
 
+    pub(super) fn fill_but(&self, room: u64) {
+        self.fill();
+        self.freed.store(room, Ordering::Relaxed);
+    }
+
     pub(super) fn empty(&self) {
         self.full.store(false, Ordering::Relaxed);
     }
@@ -41,19 +46,20 @@ impl Disk for Filling {
         }
         RealDisk.create(path)
     }
-    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, file: &File, parts: &[&[u8]]) -> io::Result<()> {
+        let bytes = parts.concat();
         let (text, times) = &mut *self.refused.lock().unwrap();
-        if *times > 0 && String::from_utf8_lossy(bytes).contains(*text) {
+        if *times > 0 && String::from_utf8_lossy(&bytes).contains(*text) {
             *times -= 1;
             return Err(io::ErrorKind::StorageFull.into());
         }
         let spend = |free: u64| free.checked_sub(bytes.len() as u64);
         let full = self.full.load(Ordering::Relaxed);
         if full && self.freed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err() {
-            RealDisk.write(file, &bytes[..bytes.len() / 2])?;
+            RealDisk.write(file, &[&bytes[..bytes.len() / 2]])?;
             return Err(io::ErrorKind::StorageFull.into());
         }
-        RealDisk.write(file, bytes)
+        RealDisk.write(file, parts)
     }
     fn sync(&self, _: &File) -> io::Result<()> {
         Ok(())

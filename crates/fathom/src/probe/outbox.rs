@@ -48,7 +48,7 @@ pub(super) enum Message {
 /// Messages that a ring holds at least and at most. The recording thread looks at it twenty times a second, or five times where
 /// samples are rare.
 const RING: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 16;
-/// The same where a message is many samples: some MB.
+/// The same where a message is many samples, of all rings together: a piece of rows has 40 KB and room for 300.
 const PACKED_RING: usize = 1 << 7;
 /// How long samples wait for others, in ns: their rows, and what they come to.
 const ROWS_FOR_NS: u64 = 100_000_000;
@@ -116,7 +116,8 @@ pub(super) fn channel(
     let Some((recording, recorded)) = packed else {
         return channel_of(size, samples, samples * MESSAGES_A_SAMPLE, utc_ns);
     };
-    let (mut outbox, ring) = channel_of(PACKED_RING, samples, samples * MESSAGES_A_SAMPLE, utc_ns);
+    let (mut outbox, ring) =
+        channel_of((PACKED_RING / of).max(1 << 3), samples, samples * MESSAGES_A_SAMPLE, utc_ns);
     let (packer, batch, recording) = (recorded.then(Packer::default), Box::default(), Arc::clone(recording));
     let (rows_due_ns, batch_due_ns) = (None, None);
     outbox.packing = Some(Packing { packer, batch, rows_due_ns, batch_due_ns, recording });
@@ -165,15 +166,18 @@ impl Outbox {
     pub(super) fn due_ns(&self) -> Option<u64> {
         let packing = self.packing.as_ref()?;
         let batch_due_ns = packing.batch_due_ns.filter(|_| self.waiting.len() < BATCHES_WAIT);
-        packing.rows_due_ns.into_iter().chain(batch_due_ns).min()
+        let rows_due_ns = packing.rows_due_ns.filter(|_| self.waiting.is_empty());
+        rows_due_ns.into_iter().chain(batch_due_ns).min()
     }
 
-    /// Passes on what is packed and due.
+    /// Passes on what is packed and due. Rows join a queue in whole pieces only, or before something else does: each piece has
+    /// room for many, and a disk may stand still for hours.
     pub(super) fn hand_over(&mut self, now_ns: u64) {
         let Some(packing) = &mut self.packing else { return };
-        let is_due = |due: &mut u64| *due <= now_ns;
+        let is_queued = !self.waiting.is_empty() && now_ns < u64::MAX;
+        let is_due = |due: &mut u64| *due <= now_ns && !is_queued;
         let rows = packing.rows_due_ns.take_if(is_due).and_then(|_| packing.packer.as_mut()?.finish());
-        let is_due = |due: &mut u64| is_due(due) && self.waiting.len() < BATCHES_WAIT;
+        let is_due = |due: &mut u64| *due <= now_ns && self.waiting.len() < BATCHES_WAIT;
         let batch = packing.batch_due_ns.take_if(is_due).map(|_| std::mem::take(&mut packing.batch));
         if let Some(rows) = rows {
             self.samples(Message::Packed(rows));

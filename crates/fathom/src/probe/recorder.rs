@@ -30,6 +30,8 @@ use std::time::Duration;
 const FLUSH_EVERY_NS: u64 = 250_000_000;
 /// A flush that takes longer is worth a line of the log: the disk holds up the recording, and no sample.
 const SLOW_FLUSH: Duration = Duration::from_millis(250);
+/// Pieces of rows that are written together at most: some MB.
+const TOGETHER: usize = 64;
 /// Messages taken before the live states are brought up to date.
 const BATCH: usize = 2_048;
 
@@ -56,6 +58,8 @@ pub(super) struct RunRecorder<'a> {
     /// By what each path's connections leave.
     egress: Vec<Egress>,
     live: LiveStates,
+    /// Rows of the first path that were taken, to be written together.
+    packed: Vec<Packed>,
     /// What the live states do not show yet. They are locked when nothing is written: a view waits for no disk.
     updates: Vec<(usize, Update)>,
     /// Lines that wait for that: whoever prints them asks the live states where a connection leads.
@@ -98,6 +102,7 @@ impl<'a> RunRecorder<'a> {
             egress,
             sinks,
             live,
+            packed: Vec::new(),
             updates: Vec::new(),
             waiting_lines: Vec::new(),
             lines: None,
@@ -204,6 +209,7 @@ impl<'a> RunRecorder<'a> {
             }
             more |= taken == share;
         }
+        self.write_packed();
         self.update_live();
         (more, self.rings.is_empty())
     }
@@ -230,9 +236,14 @@ impl<'a> RunRecorder<'a> {
     }
 
     fn take(&mut self, message: Message) {
+        // What samples come to stands between their rows, and tells the manifest at most that there are stamps: it does not end
+        // what is written together.
+        if !matches!(message, Message::Packed(_) | Message::Batch(_)) || self.packed.len() >= TOGETHER {
+            self.write_packed();
+        }
         match message {
             Message::Sample(path, sample) => self.sample(path, &sample),
-            Message::Packed(rows) => self.packed(&rows),
+            Message::Packed(rows) => self.packed.push(rows),
             Message::Batch(batch) => {
                 if let Some(last) = batch.last() {
                     self.write(0, |recorder| stamps::note(recorder, last));
@@ -261,6 +272,7 @@ impl<'a> RunRecorder<'a> {
     /// A probing thread ended without saying so: by an error of the system, or a panic. The others are asked to end too, and
     /// the recordings say that more may have been under way.
     fn abandoned(&mut self) {
+        self.write_packed();
         self.abandoned = true;
         self.stop.ask_at_once();
         let kind = EventKind::Note { text: PROBING_FAILED.to_owned() };
@@ -291,9 +303,11 @@ impl<'a> RunRecorder<'a> {
         }
     }
 
-    fn packed(&mut self, rows: &Packed) {
+    fn write_packed(&mut self) {
+        let rows = std::mem::take(&mut self.packed);
         if let Some(recorder) = &mut self.sinks[0].recorder
-            && let Err(e) = recorder.push_packed(rows)
+            && !rows.is_empty()
+            && let Err(e) = recorder.push_packed(&rows)
         {
             self.failed(0, e.to_string());
         }

@@ -113,6 +113,10 @@ impl<'a> Driver<'a> {
         let mut events = mio::Events::with_capacity(64);
         while !self.probe.is_over() {
             let (now, more_due) = self.wake();
+            // Back to back a message is under way: what this takes, it does not take from a round trip.
+            if let Some(pauses) = &mut self.pauses {
+                pauses.put_off(now);
+            }
             if !more_due && self.waited_for_echo(now) {
                 continue;
             }
@@ -121,8 +125,13 @@ impl<'a> Driver<'a> {
                 break;
             }
             self.outbox.hand_over(now);
-            let deadline = self.probe.next_wake().into_iter().chain(self.outbox.due_ns()).min();
-            self.reactor.wait(&mut events, deadline, self.config.spin || more_due)?;
+            let deadline = self.probe.next_wake().into_iter().chain(self.outbox.due_ns());
+            let deadline = deadline.chain(self.looks_by(now)).min();
+            let waits = !self.config.spin && !more_due;
+            if waits {
+                self.rest_until(deadline.unwrap_or(u64::MAX));
+            }
+            self.reactor.wait(&mut events, deadline, !waits)?;
             for event in &events {
                 if !reactor::is_own(event.token()) {
                     // What is asked of the socket tells, should another be at this place by now.
@@ -133,6 +142,12 @@ impl<'a> Driver<'a> {
                 }
             }
             self.take_from_threads();
+        }
+        // A pause at the very end is told too.
+        if let Some(pauses) = &mut self.pauses {
+            pauses.end();
+            self.tell_pauses(mono_ns());
+            self.do_outputs();
         }
         let end = self.probe.end().clone();
         self.outbox.finish();
@@ -193,14 +208,21 @@ impl<'a> Driver<'a> {
 
     /// What the pause clock knows belongs to what is read after it.
     fn tell_pauses(&mut self, now: u64) {
-        let Some(pauses) = &self.pauses else { return };
-        // In this order: a clock that is punctual again has told before.
+        let Some(pauses) = &mut self.pauses else { return };
+        // In this order: what the clock told before is known.
         let going_on = pauses.going_on(now);
         while let Some(pause) = pauses.next() {
             self.probe.handle(now, pause);
         }
         if let Some(pausing) = going_on {
             self.probe.handle(now, pausing);
+        }
+    }
+
+    /// The host's pauses know that this thread is to run again by then.
+    fn rest_until(&mut self, at: u64) {
+        if let Some(pauses) = &mut self.pauses {
+            pauses.rests_until(at);
         }
     }
 

@@ -1,16 +1,16 @@
 //! The pause clock as the probing thread reads it.
 
 use fathom_core::probe::Input;
-use fathom_os::pause::{DEFAULT_THRESHOLD, Gap, Pause, PauseCause, PauseClock};
+use fathom_os::pause::{DEFAULT_THRESHOLD, Pause, PauseCause, PauseClock, Running};
 use fathom_os::reactor::Waker;
 use std::io;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 pub(super) struct Pauses {
-    /// Keeps the clock's thread alive.
-    _clock: PauseClock,
-    gap: Gap,
+    /// The clock's thread lives as long.
+    clock: Option<PauseClock>,
+    running: Running,
     ended: Receiver<Pause>,
 }
 
@@ -23,7 +23,7 @@ impl Pauses {
             let _ = pass_on.send(pause);
             let _ = waker.wake();
         })?;
-        Ok(Self { gap: clock.gap(), _clock: clock, ended })
+        Ok(Self { running: Running::new(clock.gap()), clock: Some(clock), ended })
     }
 
     /// The next pause that the clock has told.
@@ -33,14 +33,25 @@ impl Pauses {
         Some(Input::Paused { began_ns, ended_ns, reason: reason(&pause) })
     }
 
-    /// A pause that ends now and that the clock has not come to tell. Ask before [`Pauses::next`]: a clock that is
-    /// punctual again has told before. Where there is none, that this thread asks shows that the process runs.
-    pub(super) fn going_on(&self, now: u64) -> Option<Input<'static>> {
-        let Some((began_ns, ended_ns)) = self.gap.now(now) else {
-            self.gap.ran(now);
-            return None;
-        };
-        Some(Input::Pausing { began_ns, ended_ns })
+    /// The probing thread runs: the pause that ends now, if one does. Ask before [`Pauses::next`]: what the clock told before is
+    /// not told again.
+    pub(super) fn going_on(&mut self, now: u64) -> Option<Input<'static>> {
+        self.running.runs(now).map(|(began_ns, ended_ns)| Input::Pausing { began_ns, ended_ns })
+    }
+
+    /// The probing thread waits for something, at most until then.
+    pub(super) fn rests_until(&mut self, at: u64) {
+        self.running.rests_until(at);
+    }
+
+    /// The probing thread has time.
+    pub(super) fn put_off(&mut self, now: u64) {
+        self.running.put_off(now);
+    }
+
+    /// Ends the clock: [`Pauses::next`] then gives what is left.
+    pub(super) fn end(&mut self) {
+        self.clock = None;
     }
 }
 

@@ -53,8 +53,14 @@ impl Driver<'_> {
         if !has_a_way || !self.probe.only_awaits_echoes() {
             return false;
         }
-        let waited = if self.config.spin { self.spin() } else { self.wait_in_read() };
+        let waited = if self.config.spin { self.spin() } else { self.wait_in_read(now) };
         waited && !self.poll_budget.is_spent(now)
+    }
+
+    /// Until when the reactor may be waited for at the longest, so that it shows that this thread was kept from running: back to
+    /// back nothing else says by when it is to run.
+    pub(super) fn looks_by(&self, now: u64) -> Option<u64> {
+        (self.config.pace == Pace::PingPong && self.pauses.is_some()).then_some(now + LOOK_EVERY_NS)
     }
 
     /// Tries every connection that owes an echo.
@@ -75,8 +81,9 @@ impl Driver<'_> {
         true
     }
 
-    fn wait_in_read(&mut self) -> bool {
+    fn wait_in_read(&mut self, now: u64) -> bool {
         let open = self.links.at(ALONE).map(|link| link.id);
+        self.rest_until(now + READ_WAITS.as_nanos() as u64);
         open.is_some_and(|id| self.probe.awaits_echo(id) && self.read_once(id, true).is_some())
     }
 }

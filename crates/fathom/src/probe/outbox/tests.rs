@@ -307,3 +307,30 @@ fn packed_samples_of_any_age_are_bounded_by_their_number() {
     assert_eq!(waiting, outbox.packed);
     assert!(waiting <= outbox.at_most + fathom_recording::AT_ONCE, "{waiting} wait, of {}", outbox.at_most);
 }
+
+/// Back to back over a long path five samples come in the time that rows wait: a piece of rows for each five would cost a hundred
+/// times their bytes, for as long as the disk stands still.
+#[test]
+fn rows_join_a_queue_in_whole_pieces() {
+    let bell = Bell::default();
+    let (mut outbox, mut ring) = channel(None, 1, Some((&bell, true)));
+    let later = utc_ns() + 1_000_000_000_000;
+    let (mut given, mut now) = (0, mono_ns());
+    for _ in 0..10_000 {
+        for _ in 0..5 {
+            outbox.sample(0, sample(7, given, later));
+            given += 1;
+        }
+        now += ROWS_FOR_NS;
+        outbox.hand_over(now);
+        // A queue that cannot be passed on makes nobody wake up for it all the time.
+        assert!(outbox.waiting.is_empty() || outbox.due_ns().is_none_or(|due| due > now));
+    }
+    let pieces = outbox.waiting.iter().filter(|m| matches!(m, Message::Packed(_))).count() as u64;
+    assert!(pieces > 0, "something waits");
+    // The first of them found the ring full.
+    assert!(pieces <= 1 + given / fathom_recording::AT_ONCE as u64, "{pieces} pieces of {given} samples");
+    outbox.other(Message::Ended);
+    let (rows, _) = unpacked(&drained(&mut outbox, &mut ring));
+    assert_eq!(rows.len() as u64, given);
+}

@@ -48,3 +48,39 @@ fn a_probing_thread_that_fails_ends_the_recording_with_a_note_and_an_error() {
     assert_eq!((said("\"note\""), said("recording.ended")), (1, 1), "{log}");
     assert!(verify(&dir, |_| {}).expect("it reads").is_sound());
 }
+
+/// Rows that wait to be written together do not let an event pass that came after them, nor what failed.
+#[test]
+fn packed_rows_stand_before_what_came_after_them() {
+    let home = tempfile::tempdir().expect("a directory");
+    let dir = home.path().join("r");
+    let tool = Tool { version: "0".into(), revision: None };
+    let recorder = Recorder::create(&dir, Manifest::new("x", Timestamp::UNIX_EPOCH, tool)).expect("made");
+    let live: LiveStates = Arc::new(Mutex::new(vec![LiveState::default()]));
+    let bell = Bell::default();
+    let (mut outbox, ring) = channel(None, 1, Some((&bell, true)));
+    let sinks = vec![Sinks { recorder: Some(recorder), tables: Vec::new() }];
+    let rest = Duration::from_millis(1);
+    let mut recorder = RunRecorder::new(vec![ring], sinks, live, rest, Stop::new(Vec::new()));
+    let mut rows = Vec::new();
+    for said in 0..4 {
+        for seq in 0..3 {
+            outbox.sample(0, Sample { seq: said * 3 + seq, rtt_ns: Some(1), ..Sample::default() });
+        }
+        let text = said.to_string();
+        let event =
+            Event { at: Timestamp::now(), mono_ns: 1, connection: None, kind: EventKind::Note { text } };
+        outbox.other(Message::Event(None, Box::new(event)));
+        while let Ok(message) = recorder.rings[0].pop() {
+            let is_event = matches!(message, Message::Event(..));
+            recorder.take(message);
+            if is_event {
+                rows.push(recorder.sinks[0].recorder.as_ref().expect("it is there").rows());
+            }
+        }
+    }
+    assert_eq!(rows, [3, 6, 9, 12]);
+    drop(outbox);
+    recorder.run();
+    assert!(verify(&dir, |_| {}).expect("it reads").is_sound());
+}

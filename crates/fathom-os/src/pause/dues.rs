@@ -1,0 +1,292 @@
+//! By when a process is next seen to run, and the times in which it was not: what a pause clock shares with the threads that
+//! do the work. Times are arguments; nothing here reads a clock or sets an alarm.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A due time that is moved by less stays: it is moved at each turn of a loop, and each move costs some ns.
+const GRAIN_NS: u64 = 500_000;
+/// A thread that spoke within this time before it spoke last does not rest between two words.
+const BUSY_NS: u64 = 2_000_000;
+/// The mark of that, the last bit of the due time.
+const BUSY: u64 = 1;
+/// Spans that wait to be told: more than twenty minutes of nothing but pauses.
+const UNTOLD: usize = 1 << 16;
+
+#[derive(Debug)]
+pub(super) struct Dues {
+    /// When something of this process is to be seen running next, in ns. It never goes back.
+    due: AtomicU64,
+    /// What the alarm is set to, and no further than this it is put off.
+    armed: AtomicU64,
+    no_later: AtomicU64,
+    period_ns: u64,
+    threshold_ns: u64,
+    missed: Mutex<Missed>,
+    /// There are spans to tell: until then the alarm is not put off.
+    untold: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Missed {
+    untold: VecDeque<Span>,
+    /// From, to of the latest span.
+    latest: (u64, u64),
+}
+
+/// A time in which something did not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) began_ns: u64,
+    pub(super) ended_ns: u64,
+    /// By what it was noticed.
+    pub(super) of: Whose,
+}
+
+/// What did not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Nothing of this process did.
+    Process,
+    /// One thread did not, which waited so long for a processor, in ns.
+    Thread(u64),
+}
+
+impl Dues {
+    pub(super) fn new(period_ns: u64, threshold_ns: u64) -> Self {
+        Self {
+            due: AtomicU64::new(0),
+            armed: AtomicU64::new(0),
+            no_later: AtomicU64::new(0),
+            period_ns,
+            threshold_ns,
+            missed: Mutex::default(),
+            untold: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn threshold_ns(&self) -> u64 {
+        self.threshold_ns
+    }
+
+    /// A thread runs at `now`, which it has just read: the pause that ends now, if one does: from, to.
+    ///
+    /// A pause between the reading and this call is not lost: what is due next is then due in the past.
+    #[inline]
+    pub(super) fn ran(&self, now: u64) -> Option<(u64, u64)> {
+        // Acquire: whoever sees a later time sees what was told of the one before.
+        let due = self.due.load(Ordering::Acquire);
+        if now.saturating_sub(due) > self.threshold_ns {
+            return self.missed(now);
+        }
+        let next = now.saturating_add(self.period_ns) & !BUSY;
+        if next > due.saturating_add(GRAIN_NS) {
+            let mark = if next - due < BUSY_NS { BUSY } else { 0 };
+            self.due.fetch_max(next | mark, Ordering::AcqRel);
+        }
+        None
+    }
+
+    /// Nothing was seen running for too long, up to now. Of several threads that see it one makes a span of it.
+    #[cold]
+    fn missed(&self, now: u64) -> Option<(u64, u64)> {
+        let mut missed = self.lock();
+        let due = self.due.load(Ordering::Acquire);
+        if now.saturating_sub(due) <= self.threshold_ns {
+            return Some(missed.latest).filter(|(_, ended)| now.saturating_sub(*ended) <= self.threshold_ns);
+        }
+        // A thread that does not rest ran until it spoke last; a clock that ticks ran at its last tick, and the pause began
+        // somewhere in the period that followed.
+        let ran_for = if due & BUSY == BUSY { self.period_ns } else { self.period_ns / 2 };
+        let span = self.add(&mut missed, due.saturating_sub(ran_for), now, Whose::Process);
+        self.due.fetch_max(now.saturating_add(self.period_ns) & !BUSY, Ordering::AcqRel);
+        span
+    }
+
+    /// A thread that was to run at `began` came to run now, whatever else of this process ran: the pause, if it was none yet.
+    #[cold]
+    pub(super) fn thread_missed(&self, began: u64, now: u64, run_queue_ns: u64) -> Option<(u64, u64)> {
+        self.add(&mut self.lock(), began, now, Whose::Thread(run_queue_ns))
+    }
+
+    fn add(&self, missed: &mut Missed, began: u64, now: u64, of: Whose) -> Option<(u64, u64)> {
+        let span = missed.add(began, now, self.threshold_ns, of);
+        self.untold.fetch_or(span.is_some(), Ordering::AcqRel);
+        span
+    }
+
+    /// What the alarm is to be set to, if it is worth a system call: not before half of a period has gone.
+    pub(super) fn put_off(&self) -> Option<u64> {
+        let next = self.due.load(Ordering::Relaxed) & !BUSY;
+        let early = next.saturating_sub(self.armed.load(Ordering::Relaxed)) < self.period_ns / 2;
+        if early || self.untold.load(Ordering::Acquire) || next > self.no_later.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.armed.store(next, Ordering::Relaxed);
+        Some(next)
+    }
+
+    /// Until when the clock's thread sleeps.
+    pub(super) fn sleeps(&self) -> u64 {
+        let due = self.due.load(Ordering::Relaxed) & !BUSY;
+        self.armed.store(due, Ordering::Relaxed);
+        due
+    }
+
+    /// What the alarm was set to last.
+    pub(super) fn armed(&self) -> u64 {
+        self.armed.load(Ordering::Relaxed)
+    }
+
+    /// The clock's thread ran: at the latest it sleeps until `put_off_ns` after the next tick.
+    pub(super) fn ticked(&self, at: u64, put_off_ns: u64) {
+        self.no_later.store(at + self.period_ns + put_off_ns, Ordering::Relaxed);
+        self.due.fetch_max((at + self.period_ns) & !BUSY, Ordering::AcqRel);
+    }
+
+    /// A clock that is gone is not late.
+    pub(super) fn gone(&self) {
+        self.due.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// The pauses that nobody has told.
+    pub(super) fn take(&self) -> VecDeque<Span> {
+        let mut missed = self.lock();
+        self.untold.store(false, Ordering::Release);
+        std::mem::take(&mut missed.untold)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Missed> {
+        self.missed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Missed {
+    /// Takes a span of more than the threshold. Of two that overlap the later one begins where the first ended; what is left of it may be no pause.
+    fn add(&mut self, began: u64, ended_ns: u64, threshold_ns: u64, of: Whose) -> Option<(u64, u64)> {
+        let began_ns = began.max(self.latest.1);
+        if ended_ns.saturating_sub(began_ns) <= threshold_ns {
+            return None;
+        }
+        self.latest = (began_ns, ended_ns);
+        if self.untold.len() < UNTOLD {
+            self.untold.push_back(Span { began_ns, ended_ns, of });
+        }
+        Some(self.latest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const PERIOD: u64 = 12 * MS;
+    const THRESHOLD: u64 = 20 * MS;
+    const PUT_OFF: u64 = 1_000 * MS;
+
+    fn ticking_since(at: u64) -> Dues {
+        let dues = Dues::new(PERIOD, THRESHOLD);
+        dues.ticked(at, PUT_OFF);
+        dues
+    }
+
+    /// The times in ms, rounded, and by what each was noticed.
+    fn told(dues: &Dues) -> Vec<(u64, u64, Whose)> {
+        let ms = |ns: u64| (ns + MS / 2) / MS;
+        dues.take().iter().map(|span| (ms(span.began_ns), ms(span.ended_ns), span.of)).collect()
+    }
+
+    #[test]
+    fn a_clock_that_ticks_alone_knows_the_middle() {
+        let dues = ticking_since(1_000 * MS);
+        assert_eq!(dues.ran(1_030 * MS), None, "late by less than the threshold");
+        // The word of 1,030 ms: something is due at 1,042.
+        assert_eq!(dues.ran(1_062 * MS), None);
+        let dues = ticking_since(1_000 * MS);
+        assert_eq!(dues.ran(1_500 * MS), Some((1_006 * MS, 1_500 * MS)));
+        assert_eq!(told(&dues), [(1_006, 1_500, Whose::Process)]);
+        assert_eq!(told(&dues), [], "once");
+    }
+
+    #[test]
+    fn a_thread_that_does_not_rest_ran_until_it_last_said_so() {
+        let dues = ticking_since(1_000 * MS);
+        for us in (0..3_000).step_by(10) {
+            assert_eq!(dues.ran(1_000 * MS + us * 1_000), None);
+        }
+        let (began, ended) = dues.ran(1_103 * MS).expect("a pause");
+        assert!((1_002_400_000..=1_003_000_000).contains(&began), "{began}");
+        assert_eq!(ended, 1_103 * MS);
+    }
+
+    /// The clock's own thread is kept from running for as long as it likes: what runs is no pause.
+    #[test]
+    fn no_pause_has_a_word_in_it() {
+        let dues = ticking_since(0);
+        let (mut now, mut state) = (1, 1_u64);
+        let mut words = vec![now];
+        for _ in 0..20_000 {
+            // Numbers of a linear congruential generator: gaps of 0 to 33 ms, some of 100.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            now += if state >> 60 == 0 { 100 * MS } else { (state >> 40) * 2 };
+            let _ = dues.ran(now);
+            let _ = dues.put_off();
+            words.push(now);
+        }
+        let spans = dues.take();
+        assert!(spans.len() > 500);
+        for Span { began_ns, ended_ns, .. } in &spans {
+            let first = words.partition_point(|word| *word <= *began_ns);
+            let words_in_it = words[first..].iter().take_while(|word| *word < ended_ns).count();
+            assert_eq!(words_in_it, 0, "{began_ns} to {ended_ns}");
+        }
+        // And no gap of more than the threshold and a period is in none.
+        let gaps = words.windows(2).filter(|w| w[1] - w[0] > THRESHOLD + PERIOD).count();
+        assert_eq!(spans.len(), gaps);
+    }
+
+    #[test]
+    fn of_several_that_see_a_pause_one_tells_it() {
+        let dues = ticking_since(1_000 * MS);
+        assert_eq!(dues.ran(1_500 * MS), Some((1_006 * MS, 1_500 * MS)));
+        assert_eq!(dues.ran(1_501 * MS), None, "that is after it");
+        // One that saw the late time before the other told of it.
+        assert_eq!(dues.missed(1_501 * MS), Some((1_006 * MS, 1_500 * MS)));
+        assert_eq!(dues.missed(1_530 * MS), None);
+        // A thread's own account of the same time is no pause of its own; of more it is.
+        assert_eq!(dues.thread_missed(1_010 * MS, 1_512 * MS, 7), None);
+        assert_eq!(dues.thread_missed(1_010 * MS, 1_540 * MS, 7), Some((1_500 * MS, 1_540 * MS)));
+        let expected = [(1_006, 1_500, Whose::Process), (1_500, 1_540, Whose::Thread(7))];
+        assert_eq!(told(&dues), expected);
+    }
+
+    #[test]
+    fn the_alarm_is_put_off_by_half_a_period_at_least_and_a_second_at_most() {
+        let dues = ticking_since(0);
+        assert_eq!(dues.sleeps(), PERIOD);
+        let mut set = vec![PERIOD];
+        for us in (0..1_500_000).step_by(10) {
+            let _ = dues.ran(us * 1_000);
+            set.extend(dues.put_off());
+        }
+        assert!(set.windows(2).all(|w| w[1] >= w[0] + PERIOD / 2));
+        let last = *set.last().unwrap();
+        assert!((PUT_OFF..=PUT_OFF + PERIOD).contains(&last), "{last}");
+        // A pause that is to be told puts off nothing.
+        dues.ticked(1_500 * MS, PUT_OFF);
+        assert!(dues.ran(1_600 * MS).is_some());
+        assert_eq!(dues.put_off(), None);
+        assert_eq!(dues.take().len(), 1);
+        assert!(dues.put_off().is_some());
+    }
+
+    #[test]
+    fn a_clock_that_is_gone_is_not_late() {
+        let dues = ticking_since(0);
+        dues.gone();
+        assert_eq!(dues.ran(u64::MAX - 1), None);
+        assert_eq!(told(&dues), []);
+    }
+}

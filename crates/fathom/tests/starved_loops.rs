@@ -1,0 +1,122 @@
+//! Loops that a busy host keeps from running while a light thread of their process runs at once, and the other way round: what a
+//! loop could not do is told as a pause, and nothing that it did is in one.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::probe::Probe;
+use support::reflector::Echo;
+use support::rows::{Row, events, number, of_kind, rows};
+use support::{Kept, must, needs_root};
+
+const MS: i64 = 1_000_000;
+/// Longer between two sends back to back is a time in which somebody did not run.
+const GAP_NS: i64 = 60 * MS;
+/// A pause of a process that rested begins somewhere in half a period of its clock (12 ms).
+const BEGIN_NS: i64 = 7 * MS;
+
+/// Keeps a processor busy as long as it is kept.
+fn burn(cpu: &str) -> Kept {
+    let mut command = Command::new("taskset");
+    command.args(["-c", cpu, "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
+    Kept(command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}")))
+}
+
+/// Lets everything else of this host run before each thread of a process.
+fn humble(pid: u32) {
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs") {
+        let tid = task.expect("listed").file_name().into_string().expect("a number");
+        must("renice", &["-n", "19", "-p", &tid]);
+    }
+}
+
+/// From, to, ns since the Unix epoch.
+fn pauses(events: &[Value], host: &str) -> Vec<(i64, i64)> {
+    let of_host = of_kind(events, "pause").into_iter().filter(|event| event["host"] == host);
+    let span = |event: &Value| {
+        let at: Timestamp = event["at"].as_str().expect("a time").parse().expect("RFC 3339");
+        let ended = i64::try_from(at.as_nanosecond()).expect("of our time");
+        (ended - number(event, "duration_ns").cast_signed(), ended)
+    };
+    of_host.map(span).collect()
+}
+
+/// The two laws of a run back to back. Returns how many gaps there were.
+fn assert_lawful(dir: &Path) -> usize {
+    let (rows, events) = (rows(dir), events(dir));
+    let (local, remote) = (pauses(&events, "local"), pauses(&events, "remote"));
+    let ended = |row: &Row| row.rtt_ns().map(|rtt| row.at("sent_ns") + rtt);
+    for &(from, to) in &local {
+        let inside =
+            |row: &&Row| row.at("sent_ns") > from + BEGIN_NS && ended(row).is_some_and(|at| at < to - MS);
+        let whole = rows.iter().filter(inside).count();
+        assert_eq!(whole, 0, "round trips in a pause of {} ms", (to - from) / MS);
+    }
+    let mut sent: Vec<i64> = rows.iter().map(|row| row.at("sent_ns")).collect();
+    sent.sort_unstable();
+    let gaps: Vec<&[i64]> = sent.windows(2).filter(|pair| pair[1] - pair[0] > GAP_NS).collect();
+    let mut all = (0, 0);
+    for gap in &gaps {
+        let covered = |&(from, to): &(i64, i64)| (to.min(gap[1]) - from.max(gap[0])).max(0);
+        all.0 += gap[1] - gap[0];
+        all.1 += local.iter().chain(&remote).map(covered).sum::<i64>();
+    }
+    // Several times in a row that are each too short for a pause are a gap too.
+    assert!(4 * all.1 >= 3 * all.0, "of {} ms without a send {} are in pauses", all.0 / MS, all.1 / MS);
+    gaps.len()
+}
+
+#[test]
+fn a_probe_that_spins_on_a_busy_processor_tells_its_pauses() {
+    let echo = Echo::start("127.0.0.1");
+    let home = tempfile::tempdir().expect("a directory");
+    let line = format!("{} --ping-pong --spin --cpu 0 --for 5s --record r --json --quiet", echo.address());
+    let probe = Probe::start(home.path(), &line);
+    support::probe::wait_for_events(&home.path().join("r"), "a connection", |e| {
+        support::rows::has_kind(e, "connection.opened")
+    });
+    let burner = burn("0");
+    humble(probe.pid());
+    let summary = probe.finish().summary();
+    drop(burner);
+    assert!(assert_lawful(&home.path().join("r")) > 0, "it was not kept from running: {summary}");
+    let events = events(&home.path().join("r"));
+    for explained in of_kind(&events, "connection.explained") {
+        assert_ne!(explained["verdict"], "path_down", "{explained}");
+    }
+}
+
+#[test]
+fn a_reflector_that_spins_on_a_busy_processor_tells_its_pauses() {
+    let echo = Echo::start_as(&["--spin", "--cpu", "0"]);
+    let home = tempfile::tempdir().expect("a directory");
+    let line = format!("{} --ping-pong --for 5s --record r --json --quiet", echo.address());
+    let probe = Probe::start(home.path(), &line);
+    support::probe::wait_for_events(&home.path().join("r"), "a connection", |e| {
+        support::rows::has_kind(e, "connection.opened")
+    });
+    let burner = burn("0");
+    humble(echo.pid());
+    let summary = probe.finish().summary();
+    drop(burner);
+    assert!(assert_lawful(&home.path().join("r")) > 0, "it was not kept from running: {summary}");
+}
+
+/// A loop that runs before all others keeps the clock's own thread from running for as long as it has work.
+#[test]
+fn a_probe_that_keeps_its_own_clock_from_running_tells_no_pause_of_it() {
+    if !needs_root() {
+        return;
+    }
+    let echo = Echo::start("127.0.0.1");
+    let home = tempfile::tempdir().expect("a directory");
+    let options =
+        "--ping-pong --cpu 0 --priority --connections 256 --allow-high-rate --for 4s --json --quiet";
+    let line = format!("{} {options} --record r", echo.address());
+    Probe::start(home.path(), &line).finish().summary();
+    assert_lawful(&home.path().join("r"));
+}
