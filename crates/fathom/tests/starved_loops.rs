@@ -8,10 +8,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::probe::Probe;
+use std::time::Duration;
+use support::probe::{Probe, wait_for_events};
 use support::reflector::Echo;
-use support::rows::{Row, events, number, of_kind, rows};
-use support::{Kept, must, needs_root};
+use support::rows::{Row, events, has_kind, number, of_kind, rows};
+use support::{Kept, all_stand, must, needs_root, wait_for};
 
 const MS: i64 = 1_000_000;
 /// Longer between two sends back to back is a time in which somebody did not run.
@@ -76,9 +77,7 @@ fn a_probe_that_spins_on_a_busy_processor_tells_its_pauses() {
     let home = tempfile::tempdir().expect("a directory");
     let line = format!("{} --ping-pong --spin --cpu 0 --for 5s --record r --json --quiet", echo.address());
     let probe = Probe::start(home.path(), &line);
-    support::probe::wait_for_events(&home.path().join("r"), "a connection", |e| {
-        support::rows::has_kind(e, "connection.opened")
-    });
+    wait_for_events(&home.path().join("r"), "a connection", |e| has_kind(e, "connection.opened"));
     let burner = burn("0");
     humble(probe.pid());
     let summary = probe.finish().summary();
@@ -96,9 +95,7 @@ fn a_reflector_that_spins_on_a_busy_processor_tells_its_pauses() {
     let home = tempfile::tempdir().expect("a directory");
     let line = format!("{} --ping-pong --for 5s --record r --json --quiet", echo.address());
     let probe = Probe::start(home.path(), &line);
-    support::probe::wait_for_events(&home.path().join("r"), "a connection", |e| {
-        support::rows::has_kind(e, "connection.opened")
-    });
+    wait_for_events(&home.path().join("r"), "a connection", |e| has_kind(e, "connection.opened"));
     let burner = burn("0");
     humble(echo.pid());
     let summary = probe.finish().summary();
@@ -119,4 +116,33 @@ fn a_probe_that_keeps_its_own_clock_from_running_tells_no_pause_of_it() {
     let line = format!("{} {options} --record r", echo.address());
     Probe::start(home.path(), &line).finish().summary();
     assert_lawful(&home.path().join("r"));
+}
+
+/// Nobody watches this host, so what its own stop looks like is not said of the path for sure.
+#[test]
+fn without_a_pause_clock_nothing_is_sure_of_the_path() {
+    let echo = Echo::start("127.0.0.1");
+    let home = tempfile::tempdir().expect("a directory");
+    let line = format!("{} --ping-pong --pause-clock off --for 8s --record r --json --quiet", echo.address());
+    let probe = Probe::start(home.path(), &line);
+    let dir = home.path().join("r");
+    wait_for_events(&dir, "a connection", |e| has_kind(e, "connection.opened"));
+    for _ in 0..4 {
+        probe.signal("STOP");
+        wait_for("all its threads to stand", || all_stand(probe.pid()).then_some(()));
+        // The length of the stop, and of the time to the next, are what is tried here.
+        std::thread::sleep(Duration::from_millis(900));
+        probe.signal("CONT");
+        std::thread::sleep(Duration::from_millis(700));
+    }
+    probe.finish().summary();
+    let events = events(&dir);
+    assert!(pauses(&events, "local").is_empty());
+    let said: Vec<_> =
+        of_kind(&events, "delay.ended").into_iter().chain(of_kind(&events, "connection.explained")).collect();
+    assert!(!said.is_empty(), "none of the stops showed");
+    for said in said {
+        let sure = ["high", "medium"].contains(&said["confidence"].as_str().expect("it says how sure"));
+        assert!(!sure || said["verdict"] == "peer_paused", "{said}");
+    }
 }

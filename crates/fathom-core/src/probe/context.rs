@@ -6,6 +6,7 @@ use super::pauses::Pauses;
 use super::protocol::Make;
 use super::settings::{Request, Settings};
 use super::timers::Timers;
+use super::unwatched::unwatched;
 use super::workers::Worker;
 use crate::clock::ClockMap;
 use crate::event::{Event, EventKind};
@@ -116,6 +117,7 @@ impl Context {
     pub(super) fn event(&mut self, now: u64, path: Option<usize>, connection: Option<u32>, kind: EventKind) {
         let at =
             Timestamp::from_nanosecond(i128::from(self.clock.utc_of(now))).unwrap_or(Timestamp::UNIX_EPOCH);
+        let kind = if self.settings.watches_pauses { kind } else { unwatched(kind) };
         tracing::debug!(now, path, connection, "{kind:?}");
         let event = Box::new(Event { at, mono_ns: now, connection, kind });
         self.emit(Output::Event { path, event });

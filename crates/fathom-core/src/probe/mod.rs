@@ -26,6 +26,7 @@ mod run;
 mod settings;
 mod timers;
 mod unsent;
+mod unwatched;
 mod usual;
 pub(crate) mod words;
 mod workers;

@@ -85,6 +85,8 @@ pub struct Settings {
     pub keep_trying: bool,
     /// What the reflector wants to see that this probe knows; `None`: it answers everybody.
     pub secret: Option<Secret>,
+    /// Whether this host's own pauses are told ([`super::Input::Paused`]).
+    pub watches_pauses: bool,
     /// The load beside the samples.
     pub load: Option<LoadSettings>,
 }
@@ -113,6 +115,7 @@ impl Settings {
             connect_rate: Some(CONNECT_RATE),
             keep_trying: false,
             secret: None,
+            watches_pauses: true,
             load: None,
         }
     }

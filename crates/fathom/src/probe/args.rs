@@ -142,7 +142,7 @@ pub(crate) struct Args {
     /// Silence that counts as a stall: `auto` (4 x p99, at least 200ms), or a duration
     #[arg(long, value_name = "auto|DURATION", default_value = "auto", value_parser = auto_or_duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
     pub(super) stall_after: AutoOr,
-    /// Look so often whether this host lets the probe run, to tell its pauses from the network's: `off`, or a duration (12ms costs about 0.25 % of a core, and tells a length within 10ms)
+    /// Look so often whether this host lets the probe run, to tell its pauses from the network's: `off`, or a duration (12ms costs about 0.25 % of a core, and tells a length within 10ms). With `off` nothing that is said of the path is sure
     #[arg(long, value_name = "off|DURATION", default_value = "12ms", value_parser = values::off_or_period, help_heading = "When it goes wrong", allow_hyphen_values = true)]
     pub(super) pause_clock: values::OffOr,
     /// End with the first connection that ends, instead of connecting again

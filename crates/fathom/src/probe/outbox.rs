@@ -48,7 +48,7 @@ pub(super) enum Message {
 /// Messages that a ring holds at least and at most. The recording thread looks at it twenty times a second, or five times where
 /// samples are rare.
 const RING: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 16;
-/// The same where a message is many samples, of all rings together: a piece of rows has 40 KB and room for 300.
+/// The same where a message is many samples, of all rings together: 30 MB of rows, a piece of 2,560 having 250 KB.
 const PACKED_RING: usize = 1 << 7;
 /// How long samples wait for others, in ns: their rows, and what they come to.
 const ROWS_FOR_NS: u64 = 100_000_000;

@@ -30,7 +30,7 @@ use std::time::Duration;
 const FLUSH_EVERY_NS: u64 = 250_000_000;
 /// A flush that takes longer is worth a line of the log: the disk holds up the recording, and no sample.
 const SLOW_FLUSH: Duration = Duration::from_millis(250);
-/// Pieces of rows that are written together at most: some MB.
+/// Pieces of rows that are written together at most: 16 MB.
 const TOGETHER: usize = 64;
 /// Messages taken before the live states are brought up to date.
 const BATCH: usize = 2_048;

@@ -37,6 +37,7 @@ impl Config {
             connect_rate: config.connect_rate,
             secret: config.secret.clone(),
             keep_trying: config.keep_trying,
+            watches_pauses: config.pause_clock.is_some(),
             load: config.load.map(|load| LoadSettings {
                 phase_ns: load.phase_ns,
                 bits_per_s: load.bits_per_s,
