@@ -174,11 +174,7 @@ impl Asker<'_> {
             rows: run.rows,
             turns,
             looks,
-            server_wait: run
-                .waits
-                .into_iter()
-                .max_by(|a, b| (a.1, &b.0).cmp(&(b.1, &a.0)))
-                .map(|(name, _)| name),
+            server_wait: mostly(run.waits, looks),
             split,
             rtt_ns,
             kernel,
@@ -403,10 +399,30 @@ impl Asker<'_> {
     }
 }
 
+/// What the server was seen to wait for at more than half of all looks: without one it was seen at work, or elsewhere, for longer.
+fn mostly(waits: HashMap<String, u64>, looks: u64) -> Option<String> {
+    waits.into_iter().find(|(_, n)| n.saturating_mul(2) > looks).map(|(name, _)| name)
+}
+
 fn lost(error: &io::Error) -> Trouble {
     Trouble::Lost(format!("the connection broke: {error}"))
 }
 
 fn closed() -> Trouble {
     Trouble::Lost("the server closed the connection".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of forty looks two saw it sleep, and the others at work: it did not wait for most of the time.
+    #[test]
+    fn what_is_seldom_seen_is_not_what_the_server_waited_for() {
+        let waits = |n| HashMap::from([("Timeout/PgSleep".to_owned(), n), ("IO/DataFileRead".to_owned(), 1)]);
+        assert_eq!(mostly(waits(2), 40), None);
+        assert_eq!(mostly(waits(20), 40), None);
+        assert_eq!(mostly(waits(21), 40).as_deref(), Some("Timeout/PgSleep"));
+        assert_eq!(mostly(HashMap::new(), 0), None);
+    }
 }

@@ -52,6 +52,15 @@ fn a_client_that_works_and_a_server_that_sleeps_are_told_apart() {
     assert_eq!(asleep["server_waits"], serde_json::json!({ "Timeout/PgSleep": 4 }), "{asleep:#}");
     let advice = asleep["advice"][0].as_str().unwrap_or_default();
     assert!(advice.contains("(in 4 of 4 that were looked at)"), "{asleep:#}");
+    // It works, and sleeps at the end: no wait is most of the time, and none is advised on.
+    let busy = "SELECT count(md5(a::text || b::text)), pg_sleep(0.015) FROM generate_series(1, 1000) a, generate_series(1, 300) b";
+    let busy = server.ask(&["--count", "5", "--query", busy]);
+    assert!(busy["looks"].as_u64() > Some(8) && busy["wall_ns"]["p50"].as_f64() > Some(60e6), "{busy:#}");
+    assert_eq!(
+        (&busy["server_waits"], &busy["advice"]),
+        (&serde_json::json!({}), &serde_json::json!([])),
+        "{busy:#}"
+    );
     // Half a second, of which each query takes 200 ms, due every ten: no more than fit, and somebody is told.
     let over = server.ask(&["--query", "SELECT pg_sleep(0.2)", "--every", "10ms", "--for", "500ms"]);
     assert!(over["queries"].as_u64() <= Some(3), "{over:#}");

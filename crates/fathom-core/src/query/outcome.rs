@@ -237,12 +237,16 @@ impl Outcome {
             out.push_str(&self.sweep.text(&self.asked.settings));
             _ = writeln!(out, "over all of them, {verdict}");
         } else if let Some(verdict) = self.verdict_words() {
+            let counted = of.wall.count();
             _ = writeln!(out, "{:<10}{:>10}{:>10}", "", "p50", "p95");
             for (name, figure) in of.named() {
                 let (p50, p95) = (time_or_dash(median(figure), 3), time_or_dash(p95(figure), 3));
-                _ = writeln!(out, "{name:<10}{p50:>10}{p95:>10}");
+                let of_how_many = match figure.count() {
+                    n if n == counted => String::new(),
+                    n => format!("  of {n} of {}", queries(counted)),
+                };
+                _ = writeln!(out, "{name:<10}{p50:>10}{p95:>10}{of_how_many}");
             }
-            let counted = of.wall.count();
             if counted < FOR_P95 {
                 let missing = queries(counted);
                 _ = writeln!(
@@ -300,5 +304,26 @@ impl Outcome {
             object.extend(of.json());
         }
         value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Part, Split};
+    use super::*;
+
+    /// One has no split: the parts are those of others than the wall time, and the lines say of how many.
+    #[test]
+    fn lines_of_other_queries_say_of_how_many_they_are() {
+        let mut outcome = Outcome::default();
+        for (wall_ns, no_split) in [(3_000_000, None), (1_000_000, Some("seldom"))] {
+            let all = Part { low_ns: wall_ns, ns: wall_ns, high_ns: wall_ns };
+            let split = Split::of_recording(wall_ns, [all, Part::default(), Part::default()], no_split);
+            outcome.add(&Query { split, turns: 1, first_row_ns: Some(1), ..Query::default() });
+        }
+        let text = outcome.text();
+        let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        assert!(line("server").ends_with("  of 1 of 2 queries"), "{text}");
+        assert!(!line("wall").contains("of 2 queries") && !line("first row").contains("of 2"), "{text}");
     }
 }

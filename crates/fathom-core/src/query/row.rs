@@ -34,7 +34,7 @@ pub struct Query {
     pub looks: u64,
     /// Whose time it took.
     pub split: Split,
-    /// What the backend waited for at most of the looks at which it worked (`IO/DataFileRead`); `None`: nothing, or no looks.
+    /// What the backend was seen to wait for at more than half of the looks (`IO/DataFileRead`); `None`: nothing is, or no looks.
     pub server_wait: Option<String>,
     /// Why it has no whole answer.
     pub error: Option<String>,
