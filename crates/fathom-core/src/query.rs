@@ -32,8 +32,9 @@ mod timeline;
 mod verdict;
 
 pub use busy::Room;
+pub use figures::COUNT;
 pub use logins::Logins;
-pub use outcome::{Asked, COUNT, Failed, Outcome};
+pub use outcome::{Asked, Failed, Outcome};
 pub use row::{NOT_WAITED_FOR, Query};
 pub use split::{PARTIES, Part, Party, Split};
 pub use state::{ServerState, Since};

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// Fewer queries have no p95.
 pub(super) const FOR_P95: u64 = 20;
+/// Queries of a run that does not say how many: with the first, which finds nothing warm, enough for that.
+pub const COUNT: u64 = FOR_P95 + 1;
 
 /// Of the queries that count.
 #[derive(Debug, Clone, Default)]

@@ -2,7 +2,7 @@
 //! queries of a live run, or of those of its recording: by the same code, so that both say the same.
 
 use super::advice::{self, Evidence};
-use super::figures::{FOR_P95, Warm, median, p95};
+use super::figures::{COUNT, FOR_P95, Warm, median, p95};
 use super::sweep::{Setting, Sweep};
 use super::{Confidence, PARTIES, Party, Query};
 use crate::text::{cleaned, count};
@@ -12,8 +12,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Queries of a run that does not say how many: with the first, which finds nothing warm, enough for that.
-pub const COUNT: u64 = FOR_P95 + 1;
 /// So many of those that failed are kept, for the story.
 const FAILED_KEPT: usize = 20;
 

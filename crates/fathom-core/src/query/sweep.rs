@@ -6,9 +6,9 @@
 //! of the units' ratios there is an interval ([`super::ratio`]). Because the order of a round and of the logins is of chance, a unit
 //! of equal settings is as likely above 1 as below it, whatever connections and position do.
 
-use super::figures::{FOR_P95, Warm, median, p95};
+use super::figures::{COUNT, FOR_P95, Warm, median, p95};
 use super::ratio::{Ratio, Unit, record};
-use super::{COUNT, Confidence, Logins, Query};
+use super::{Confidence, Logins, Query};
 use crate::histogram::Histogram;
 use crate::text::count;
 use crate::units::narrow::time_or_dash;
