@@ -77,6 +77,25 @@ def test_numbers_of_two_subscriptions_are_not_taken_for_one(tmp_path):
     assert "must not be compared" in page
 
 
+def test_one_zone_with_two_numbers_is_of_two_subscriptions(tmp_path):
+    # One of theirs: their zone 2 is our zone 1, and nobody says where their zone 1 is.
+    path(tmp_path / "in" / "ours", "ours", "client", "server", "1", "uksouth-az1", 900, **{"zone-to": "2"})
+    path(tmp_path / "in" / "theirs", "theirs", "c", "s", "2", "uksouth-az1", 1500, **{"zone-to": "1"})
+    value, page = reported(tmp_path / "in", tmp_path)
+    found = value["zones"]
+    assert (found["one_subscription"], found["pairs"]) == (False, [])
+    assert set(found["unknown"]) == {"ours", "theirs"}
+    assert "uksouth-az1 of uksouth is zone 1 and 2 here" in page
+
+
+def test_a_host_that_is_in_two_zones_is_in_none_that_is_known(tmp_path):
+    three_zones(tmp_path / "in")
+    for number, physical in (("1", "uksouth-az2"), ("3", "uksouth-az1")):
+        path(tmp_path / "in", f"moved-{number}", "roaming", "server-2", number, physical, 1500)
+    value, _ = reported(tmp_path / "in", tmp_path)
+    assert set(value["zones"]["unknown"]) == {"moved-1", "moved-3"}
+
+
 def test_without_a_cloud_nothing_is_said_of_zones(tmp_path):
     write(tmp_path / "in" / "a", lognormal_ns(1, 200))
     value, page = reported(tmp_path / "in", tmp_path)

@@ -4,7 +4,7 @@ in which physical one it is; whoever compares by number compares different build
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fathometer.findings.model import Analysis, Scenario
@@ -41,6 +41,17 @@ class Zones:
         return {number: names for number, names in self.physical.items() if len(names) > 1}
 
     @property
+    def shared(self) -> dict[Numbered, tuple[str, ...]]:
+        """Physical zones, with their region, of several numbers here; in one subscription each has one."""
+        numbers = _numbers(self.physical)
+        return {zone: tuple(sorted(found)) for zone, found in sorted(numbers.items()) if len(found) > 1}
+
+    @property
+    def one_subscription(self) -> bool:
+        """Whether the numbers may be of one."""
+        return not self.several and not self.shared
+
+    @property
     def names(self) -> list[str]:
         """The physical zones, in order."""
         return sorted({name for pair in self.pairs for name in pair.zones})
@@ -55,7 +66,8 @@ class _Place:
 
 def zones(analysis: Analysis) -> Zones:
     """By what each probe's host said of itself. Of a reflector's host it is known where that probes, too, or
-    where the scenario's tag `zone-to` is a number that means one zone here.
+    where the scenario's tag `zone-to` is a number that means one zone here, and the numbers of its region may
+    be those of one subscription: nobody says of which the tag's is.
     """
     hosts: dict[str, set[_Place]] = {}
     physical: dict[Numbered, set[str]] = {}
@@ -65,9 +77,12 @@ def zones(analysis: Analysis) -> Zones:
             continue
         physical.setdefault((place.region, place.number), set()).add(place.physical)
         hosts.setdefault(recording.manifest.path.start or recording.manifest.host_id or "", set()).add(place)
+    mixed = {region for (region, _), found in _numbers(physical).items() if len(found) > 1}
+    mixed |= {region for (region, _), found in physical.items() if len(found) > 1}
+    of_one = {number: found for number, found in physical.items() if number[0] not in mixed}
     pairs, unknown = [], []
     for scenario in analysis.scenarios:
-        ends = list(_ends(scenario, hosts, physical))
+        ends = list(_ends(scenario, hosts, of_one))
         if not ends:
             continue
         if None in ends or not scenario.rtt.count:
@@ -77,6 +92,15 @@ def zones(analysis: Analysis) -> Zones:
         pairs.append(ZonePair((here.physical, there.physical), (here.number, there.number), scenario))
     names = {number: tuple(sorted(found)) for number, found in sorted(physical.items())}
     return Zones(tuple(sorted(pairs, key=lambda p: (p.zones, p.scenario.name))), tuple(unknown), names)
+
+
+def _numbers(physical: Mapping[Numbered, Iterable[str]]) -> dict[Numbered, set[str]]:
+    """By region and physical zone: what it is called."""
+    found: dict[Numbered, set[str]] = {}
+    for (region, number), names in physical.items():
+        for name in names:
+            found.setdefault((region, name), set()).add(number)
+    return found
 
 
 def _place(cloud: object) -> _Place | None:
@@ -93,8 +117,11 @@ def _ends(
 ) -> Iterator[_Place | None]:
     """Of the probe and of the reflector; nothing where the probe's host is in no zone that is known."""
     ends = scenario.key.ends
-    start = _only(hosts.get(ends.start or ends.host or "", set()))
+    said = hosts.get(ends.start or ends.host or "", set())
+    start = _only(said)
     if start is None:
+        if said:
+            yield None
         return
     yield start
     there = _only(hosts.get(ends.to or "", set()))

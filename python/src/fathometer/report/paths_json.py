@@ -110,7 +110,7 @@ def _zones(found: Zones) -> dict[str, Any]:
             {"region": region, "number": number, "physical": list(names)}
             for (region, number), names in found.physical.items()
         ],
-        "one_subscription": not found.several,
+        "one_subscription": found.one_subscription,
     }
 
 

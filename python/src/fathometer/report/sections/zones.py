@@ -19,6 +19,10 @@ def _table(analysis: Analysis) -> Table | None:
         warning = f"zone {number} of {region} is {listed(list(several))} here"
         under = "recordings of several subscriptions: numbers of zones must not be compared"
         rows.append((Cell(warning, under), *(Cell("–") for _ in names)))
+    for (region, physical), numbers in found.shared.items():
+        warning = f"{physical} of {region} is zone {listed(list(numbers))} here"
+        under = "recordings of several subscriptions: numbers of zones must not be compared"
+        rows.append((Cell(warning, under), *(Cell("–") for _ in names)))
     if found.unknown and rows:
         rows.append(
             (Cell("not known at one end", listed(list(found.unknown), 4)), *(Cell("–") for _ in names))
