@@ -41,6 +41,11 @@ variable "port" {
   description = "The port that reflectors listen on."
   type        = number
   default     = 7007
+
+  validation {
+    condition     = var.port >= 1 && var.port <= 65535 && floor(var.port) == var.port
+    error_message = "Give a port, 1 to 65535."
+  }
 }
 
 locals {

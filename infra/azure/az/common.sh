@@ -20,6 +20,7 @@ begin() {
   # A network of IPv4, and not the world.
   [[ $from =~ ^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/(1[6-9]|2[0-9]|3[0-2])$ ]] || usage
   [[ -r $KEY ]] || { echo "$KEY: no public key; name one with KEY=FILE" >&2; exit 2; }
+  [[ $HOURS =~ ^[0-9]+$ ]] && HOURS=$((10#$HOURS))
   ((HOURS >= 1 && HOURS <= 23)) || { echo "HOURS: from 1 to 23, as hosts are deallocated at a time of day" >&2; exit 2; }
   GROUP=$1
   TAGS=("fathom-lab=$GROUP" "fathom-expires=$EXPIRES")
@@ -71,23 +72,37 @@ host() {
 # path LABEL FROM TO: two hosts that are measured.
 path() { PATHS+=("$1 $2 $3"); }
 
-# study FILE: what `fathom study run` wants, of the hosts and paths that were made.
+# answered WHAT VALUE: what `az` said, which an `az` that fails may not have.
+answered() {
+  [[ -n $2 ]] || { rm -f "$new"; echo "az tells no $1; no study was written: call this again" >&2; exit 1; }
+}
+
+# study FILE: what `fathom study run` wants, of the hosts and paths that were made. One that is there may have been edited: it stays.
 study() {
   local file=$1 name address label from to private
+  local new=$file.new
   {
     printf 'format = 1\nname = "%s"\n' "$GROUP"
     for name in "${HOSTS[@]}"; do
       address=$(az network public-ip show --resource-group "$GROUP" --name "$name" --query ipAddress --output tsv)
+      answered "public address of $name" "$address"
       printf '\n[[host]]\nname = "%s"\nssh = { address = "%s", user = "%s" }\n' "$name" "$address" "$LAB_USER"
     done
     for path in "${PATHS[@]}"; do
       read -r label from to <<<"$path"
       private=$(az network nic show --resource-group "$GROUP" --name "$to" --query 'ipConfigurations[0].privateIPAddress' --output tsv)
+      answered "private address of $to" "$private"
       printf '\n[[scenario]]\nlabel = "%s"\nfrom = "%s"\nto = "%s"\naddress = "%s"\n' "$label" "$from" "$to" "$private"
     done
     printf '\n[[probe]]\nevery = "100ms"\nfor = "1m"\nwarm-up = 10\n'
-  } >"$file"
-  echo "wrote $file: fathom study run $file --output $GROUP --remote-binary FILE; then $(dirname "$0")/remove.sh $GROUP"
+  } >"$new"
+  if [[ -e $file ]] && ! cmp --silent "$file" "$new"; then
+    echo "kept $file, which differs from $new, what was made now: put together what you want of both" >&2
+  else
+    mv "$new" "$file"
+    echo "wrote $file"
+  fi
+  echo "next: fathom study run $file --output $GROUP --remote-binary FILE; then $(dirname "$0")/remove.sh $GROUP"
 }
 HOSTS=()
 PATHS=()

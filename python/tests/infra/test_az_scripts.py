@@ -20,7 +20,8 @@ with open(os.environ["CALLS"], "a") as file:
     file.write(json.dumps(words) + "\\n")
 query = words[words.index("--query") + 1] if "--query" in words else None
 name = words[words.index("--name") + 1] if "--name" in words else ""
-answers = {"ipAddress": "198.51.100.%d" % (len(name) % 200), 'tags."fathom-lab"': os.environ.get("TAG", name),
+address = os.environ.get("ADDRESS", "198.51.100.%d" % (len(name) % 200))
+answers = {"ipAddress": address, 'tags."fathom-lab"': os.environ.get("TAG", name),
            "ipConfigurations[0].privateIPAddress": "10.80.1.11"}
 if words[:2] == ["group", "exists"]:
     gone = any(json.loads(line)[:2] == ["group", "delete"] for line in open(os.environ["CALLS"]))
@@ -140,3 +141,23 @@ def test_a_lab_is_removed_and_nothing_else(az):
     assert done.returncode == 1
     assert "does not bear the tag" in done.stderr
     assert ["group", "delete"] not in [c[:2] for c in calls]
+
+
+def test_a_study_that_was_edited_stays(az, tmp_path):
+    file = tmp_path / "fathom-two-hosts.toml"
+    assert az("two-hosts", "198.51.100.7/32")[0].returncode == 0
+    made = file.read_text()
+    edited = made + "repetitions = 20\n"
+    file.write_text(edited)
+    # The script broke off, say: it is called again, at an hour as people write it.
+    done, _ = az("two-hosts", "198.51.100.7/32", HOURS="08")
+    assert done.returncode == 0, done.stderr
+    assert "kept fathom-two-hosts.toml" in done.stderr
+    assert (file.read_text(), (tmp_path / "fathom-two-hosts.toml.new").read_text()) == (edited, made)
+
+
+def test_what_az_does_not_tell_is_in_no_study(az, tmp_path):
+    done, _ = az("two-hosts", "198.51.100.7/32", ADDRESS="")
+    assert done.returncode == 1
+    assert "az tells no public address of" in done.stderr
+    assert not list(tmp_path.glob("*.toml*"))

@@ -27,6 +27,7 @@ REFUSED = {
     "ssh_public_key": "text of a public key",
     "name": "lower-case letters",
     "zones": "Name one zone or more",
+    "port": "Give a port",
 }
 
 
@@ -126,8 +127,13 @@ def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path
             "name": "Fathom",
             "zones": [],
         },
-        {"ssh_from": "128.0.0.0/1", "expires": "2030-01-02T19:30:00+05:00", "zones": ["1", "1"]},
-        {"ssh_from": "198.51.100.7"},
+        {
+            "ssh_from": "128.0.0.0/1",
+            "expires": "2030-01-02T19:30:00+05:00",
+            "zones": ["1", "1"],
+            "port": 65536,
+        },
+        {"ssh_from": "198.51.100.7", "port": 7007.5},
     ],
     ids=["all", "others", "one"],
 )

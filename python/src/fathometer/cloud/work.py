@@ -126,7 +126,8 @@ def remaining(place: LabPlace, now: datetime) -> str | None:
         return (
             f"its hosts were ended at {at}; whatever else it consists of goes on costing until it is removed"
         )
-    left = duration_text(int((ends - now).total_seconds()) // 60 * 60 * 10**9 or 10**9)
+    seconds = int((ends - now).total_seconds())
+    left = duration_text((seconds // 60 * 60 or max(seconds, 1)) * 10**9)
     return (
         f"its hosts end at {at}, in {left}; whatever else it consists of goes on costing until it is removed"
     )
