@@ -26,6 +26,8 @@ pub(super) struct Dues {
     missed: Mutex<Missed>,
     /// There are spans to tell: until then the alarm is not put off.
     untold: AtomicBool,
+    /// When the latest span ended.
+    latest_ended: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +65,7 @@ impl Dues {
             threshold_ns,
             missed: Mutex::default(),
             untold: AtomicBool::new(false),
+            latest_ended: AtomicU64::new(0),
         }
     }
 
@@ -112,8 +115,23 @@ impl Dues {
 
     fn add(&self, missed: &mut Missed, began: u64, now: u64, of: Whose) -> Option<(u64, u64)> {
         let span = missed.add(began, now, self.threshold_ns, of);
-        self.untold.fetch_or(span.is_some(), Ordering::AcqRel);
+        if let Some((_, ended)) = span {
+            self.untold.store(true, Ordering::Release);
+            // Before something is due again: whoever sees that does not miss this.
+            self.latest_ended.store(ended, Ordering::Release);
+        }
         span
+    }
+
+    /// When the latest pause ended, whoever noticed it; 0: there was none.
+    #[inline]
+    pub(super) fn latest_ended(&self) -> u64 {
+        self.latest_ended.load(Ordering::Acquire)
+    }
+
+    /// The latest pause.
+    pub(super) fn latest(&self) -> (u64, u64) {
+        self.lock().latest
     }
 
     /// What the alarm is to be set to, if it is worth a system call: not before half of a period has gone.

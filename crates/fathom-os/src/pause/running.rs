@@ -11,6 +11,8 @@ pub struct Running {
     gap: Gap,
     /// From when on this thread is to run.
     wanted_ns: u64,
+    /// When the latest pause ended that it knows of.
+    known_ns: u64,
     /// What the kernel has counted for it: opened by itself when it first has time.
     counts: Option<system::Counts>,
     /// What that was, and when.
@@ -20,7 +22,8 @@ pub struct Running {
 impl Running {
     /// A thread that has not run yet.
     pub fn new(gap: Gap) -> Self {
-        Self { gap, wanted_ns: u64::MAX, counts: None, base: None }
+        let known_ns = gap.0.dues.latest_ended();
+        Self { gap, wanted_ns: u64::MAX, known_ns, counts: None, base: None }
     }
 
     /// For another thread.
@@ -29,27 +32,32 @@ impl Running {
         Self::new(self.gap.clone())
     }
 
-    /// This thread runs at `now_mono_ns`, which it has just read: the pause that ends now, if one does: from, to. Nothing of the
-    /// process ran in it, or this thread did not although it was to ([`Running::rests_until`]). The clock tells it too, and why.
+    /// This thread runs at `now_mono_ns`, which it has just read: the pause that has ended since it last said so, if one has: from,
+    /// to. Nothing of the process ran in it, or a thread did not although it was to ([`Running::rests_until`]). After a pause threads
+    /// wake in any order, and each is told of it here, once. The clock tells it too, and why.
     #[inline]
     pub fn runs(&mut self, now_mono_ns: u64) -> Option<(u64, u64)> {
         let wanted_ns = std::mem::replace(&mut self.wanted_ns, now_mono_ns);
         let of_all = self.gap.0.dues.ran(now_mono_ns);
         let is_late = now_mono_ns.saturating_sub(wanted_ns) > self.gap.0.dues.threshold_ns();
-        if of_all.is_none() && !is_late {
+        if of_all.is_none() && !is_late && self.gap.0.dues.latest_ended() == self.known_ns {
             return None;
         }
         self.came_late(of_all, wanted_ns, now_mono_ns)
     }
 
     #[cold]
-    fn came_late(&self, of_all: Option<(u64, u64)>, wanted_ns: u64, now: u64) -> Option<(u64, u64)> {
-        let pause = of_all.or_else(|| self.of_this_thread(wanted_ns, now));
-        if pause.is_some() {
+    fn came_late(&mut self, of_all: Option<(u64, u64)>, wanted_ns: u64, now: u64) -> Option<(u64, u64)> {
+        let is_late = now.saturating_sub(wanted_ns) > self.gap.0.dues.threshold_ns();
+        let noticed = of_all.or_else(|| if is_late { self.of_this_thread(wanted_ns, now) } else { None });
+        if noticed.is_some() {
             // It is told at once.
             self.gap.0.alarm.set(now);
         }
-        pause
+        // Another thread may have noticed it before.
+        let latest = self.gap.0.dues.latest();
+        let unknown = latest.1 != std::mem::replace(&mut self.known_ns, latest.1);
+        noticed.or_else(|| unknown.then_some(latest))
     }
 
     fn of_this_thread(&self, wanted_ns: u64, now: u64) -> Option<(u64, u64)> {
@@ -81,5 +89,37 @@ impl Running {
             let counts = self.counts.get_or_insert_with(system::Counts::open);
             self.base = counts.read().map(|counted| (now_mono_ns, counted));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pause::{Shared, dues::Dues};
+    use std::sync::Arc;
+
+    const MS: u64 = 1_000_000;
+
+    /// After a pause the clock's thread may run first, and a thread that reads an echo next: the echo waited for that pause.
+    #[test]
+    fn every_thread_learns_of_a_pause_once_whoever_noticed_it() {
+        let dues = Dues::new(12 * MS, 20 * MS);
+        dues.ticked(1_000 * MS, 1_000 * MS);
+        let gap = Gap(Arc::new(Shared { dues, alarm: system::Alarm::new().expect("a timer") }));
+        let (mut clock, mut busy, mut resting) =
+            (Running::new(gap.clone()), Running::new(gap.clone()), Running::new(gap));
+        for thread in [&mut clock, &mut busy, &mut resting] {
+            assert_eq!(thread.runs(1_001 * MS), None);
+        }
+        busy.rests_until(1_002 * MS);
+        resting.rests_until(u64::MAX);
+        let pause = clock.runs(1_500 * MS).expect("a pause");
+        assert_eq!(pause.1, 1_500 * MS);
+        assert_eq!((busy.runs(1_501 * MS), resting.runs(1_502 * MS)), (Some(pause), Some(pause)));
+        for thread in [&mut clock, &mut busy, &mut resting] {
+            assert_eq!(thread.runs(1_503 * MS), None);
+        }
+        assert_eq!(clock.beside().runs(1_504 * MS), None, "that was before it began");
+        assert_eq!(clock.gap.0.dues.take().len(), 1);
     }
 }
