@@ -351,9 +351,7 @@ impl Recorder {
     /// Ends a recording that stopped early: tells what has been lost since.
     fn end_stopped(&mut self) -> Result<(), Error> {
         let Some(Stopped { at, .. }) = self.stopped else { return Ok(()) };
-        if let Some(segment) = &mut self.open {
-            segment.file.take_back(self.disk.as_ref());
-        }
+        self.take_back();
         self.write_kept(true)?;
         self.tell_lost()?;
         self.seal(at)

@@ -181,7 +181,8 @@ impl Dues {
 }
 
 impl Missed {
-    /// Takes a span of more than the threshold. Of two that overlap the later one begins where the first ended; what is left of it may be no pause.
+    /// Takes a span of more than the threshold. Of two that overlap the later one begins where the first ended; what is left of
+    /// it may be no pause.
     fn add(&mut self, began: u64, ended_ns: u64, threshold_ns: u64, of: Whose) -> Option<(u64, u64)> {
         let began_ns = began.max(self.latest.1);
         if ended_ns.saturating_sub(began_ns) <= threshold_ns {

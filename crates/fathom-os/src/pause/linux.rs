@@ -47,7 +47,7 @@ impl Alarm {
 /// What the kernel has counted for this thread and this machine. The files stay open: reading one anew at offset 0
 /// makes it up anew.
 pub(super) struct Accounts {
-    schedstat: Option<File>,
+    counts: Counts,
     stat: Option<File>,
     /// Ns for each step of `/proc/stat`.
     step_ns: u64,
@@ -62,7 +62,7 @@ impl Accounts {
         // SAFETY: sysconf has no preconditions.
         let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
         Self {
-            schedstat: File::open("/proc/thread-self/schedstat").ok(),
+            counts: Counts::open(),
             stat: File::open("/proc/stat").ok(),
             step_ns: SECOND_NS / u64::try_from(per_second).unwrap_or(100).max(1),
             run_queue_ns: None,
@@ -75,7 +75,7 @@ impl Accounts {
     /// a pause may have waited for a processor, and that must not be laid on the next pause.
     pub(super) fn refresh(&mut self, now: u64, late_ns: u64) {
         if late_ns > PUNCTUAL_NS || self.due_at(now) {
-            self.run_queue_ns = self.read_run_queue_ns();
+            self.run_queue_ns = self.waited_ns();
         }
         if self.due_at(now) {
             self.steal_ns = self.read_steal_ns();
@@ -91,11 +91,11 @@ impl Accounts {
     pub(super) fn since_refresh(&mut self) -> (Option<u64>, Option<u64>) {
         let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         self.steal_read_at = None;
-        (since(self.read_run_queue_ns(), self.run_queue_ns), since(self.read_steal_ns(), self.steal_ns))
+        (since(self.waited_ns(), self.run_queue_ns), since(self.read_steal_ns(), self.steal_ns))
     }
 
-    fn read_run_queue_ns(&self) -> Option<u64> {
-        run_queue_ns(head(self.schedstat.as_ref()?, &mut [0; 128])?)
+    fn waited_ns(&self) -> Option<u64> {
+        self.counts.read().map(|counted| counted.waited_ns)
     }
 
     fn read_steal_ns(&self) -> Option<u64> {
@@ -121,10 +121,7 @@ impl Counts {
     }
 
     pub(super) fn read(&self) -> Option<Counted> {
-        let mut buffer = [0; 128];
-        let mut numbers = head(self.0.as_ref()?, &mut buffer)?.split_ascii_whitespace();
-        let mut next = || numbers.next()?.parse().ok();
-        Some(Counted { ran_ns: next()?, waited_ns: next()? })
+        counted(head(self.0.as_ref()?, &mut [0; 128])?)
     }
 }
 
@@ -135,8 +132,10 @@ fn head<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
 
 /// "Time spent on the cpu, time spent waiting on a runqueue, # of timeslices", the first two in ns
 /// (<https://www.kernel.org/doc/html/latest/scheduler/sched-stats.html>).
-fn run_queue_ns(schedstat: &str) -> Option<u64> {
-    schedstat.split_ascii_whitespace().nth(1)?.parse().ok()
+fn counted(schedstat: &str) -> Option<Counted> {
+    let mut numbers = schedstat.split_ascii_whitespace();
+    let mut next = || numbers.next()?.parse().ok();
+    Some(Counted { ran_ns: next()?, waited_ns: next()? })
 }
 
 /// The eighth number of the first line, `cpu`, is the stolen time of all processors (`proc_stat(5)`).
@@ -150,8 +149,9 @@ mod tests {
 
     #[test]
     fn the_right_numbers_are_taken() {
-        assert_eq!(run_queue_ns("1234 56789 3\n"), Some(56_789));
-        assert_eq!(run_queue_ns(""), None);
+        let of = |schedstat| counted(schedstat).map(|counted| (counted.ran_ns, counted.waited_ns));
+        assert_eq!(of("1234 56789 3\n"), Some((1_234, 56_789)));
+        assert_eq!(of(""), None);
         let stat = "cpu  30927 0 7062 287879 858 0 74 47 5 6\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         assert_eq!(steal_steps(stat), Some(47));
         // Before Linux 2.6.11 there was no such column.

@@ -48,8 +48,7 @@ impl Running {
 
     #[cold]
     fn came_late(&mut self, of_all: Option<(u64, u64)>, wanted_ns: u64, now: u64) -> Option<(u64, u64)> {
-        let is_late = now.saturating_sub(wanted_ns) > self.gap.0.dues.threshold_ns();
-        let noticed = of_all.or_else(|| if is_late { self.of_this_thread(wanted_ns, now) } else { None });
+        let noticed = of_all.or_else(|| self.of_this_thread(wanted_ns, now));
         if noticed.is_some() {
             // It is told at once.
             self.gap.0.alarm.set(now);

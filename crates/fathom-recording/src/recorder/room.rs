@@ -139,9 +139,7 @@ impl Recorder {
 
     /// Rows that will never be written are lost.
     pub(super) fn give_up_rows(&mut self) {
-        if let Some(segment) = &mut self.open {
-            segment.file.take_back(self.disk.as_ref());
-        }
+        self.take_back();
         for sample in self.pending.drain(..) {
             self.losses.add(Some(sample.connection), 1);
         }

@@ -68,6 +68,13 @@ impl Recorder {
         done
     }
 
+    /// Before losses are told: what a failed write left of rows must not stand there too.
+    pub(super) fn take_back(&mut self) {
+        if let Some(segment) = &mut self.open {
+            segment.file.take_back(self.disk.as_ref());
+        }
+    }
+
     pub(super) fn open_segment(&mut self) -> Result<(), Error> {
         let ordinal = self.next_segment;
         let path = self.dir.join(segment_name(ordinal, "arrows"));

@@ -77,8 +77,9 @@ def zones(analysis: Analysis) -> Zones:
             continue
         physical.setdefault((place.region, place.number), set()).add(place.physical)
         hosts.setdefault(recording.manifest.path.start or recording.manifest.host_id or "", set()).add(place)
-    mixed = {region for (region, _), found in _numbers(physical).items() if len(found) > 1}
-    mixed |= {region for (region, _), found in physical.items() if len(found) > 1}
+    names = {number: tuple(sorted(found)) for number, found in sorted(physical.items())}
+    numbered = Zones((), (), names)
+    mixed = {region for region, _ in (*numbered.several, *numbered.shared)}
     of_one = {number: found for number, found in physical.items() if number[0] not in mixed}
     pairs, unknown = [], []
     for scenario in analysis.scenarios:
@@ -90,7 +91,6 @@ def zones(analysis: Analysis) -> Zones:
             continue
         here, there = sorted((e for e in ends if e), key=lambda place: place.physical)
         pairs.append(ZonePair((here.physical, there.physical), (here.number, there.number), scenario))
-    names = {number: tuple(sorted(found)) for number, found in sorted(physical.items())}
     return Zones(tuple(sorted(pairs, key=lambda p: (p.zones, p.scenario.name))), tuple(unknown), names)
 
 

@@ -15,14 +15,14 @@ def _table(analysis: Analysis) -> Table | None:
     rows = [
         (Cell(name, _number(found, name)), *(_cell(found, name, other) for other in names)) for name in names
     ]
-    for (region, number), several in found.several.items():
-        warning = f"zone {number} of {region} is {listed(list(several))} here"
-        under = "recordings of several subscriptions: numbers of zones must not be compared"
-        rows.append((Cell(warning, under), *(Cell("–") for _ in names)))
-    for (region, physical), numbers in found.shared.items():
-        warning = f"{physical} of {region} is zone {listed(list(numbers))} here"
-        under = "recordings of several subscriptions: numbers of zones must not be compared"
-        rows.append((Cell(warning, under), *(Cell("–") for _ in names)))
+    warnings = [
+        f"zone {n} of {region} is {listed(list(of))} here" for (region, n), of in found.several.items()
+    ]
+    warnings += [
+        f"{p} of {region} is zone {listed(list(of))} here" for (region, p), of in found.shared.items()
+    ]
+    under = "recordings of several subscriptions: numbers of zones must not be compared"
+    rows += [(Cell(warning, under), *(Cell("–") for _ in names)) for warning in warnings]
     if found.unknown and rows:
         rows.append(
             (Cell("not known at one end", listed(list(found.unknown), 4)), *(Cell("–") for _ in names))
