@@ -2,7 +2,7 @@
 
 use fathom_core::clock::{Anchor, ClockMap, Observation};
 use fathom_os::clock::{anchor, mono_ns};
-use fathom_os::pause::{DEFAULT_THRESHOLD, PauseClock, Running};
+use fathom_os::pause::{Covered, DEFAULT_THRESHOLD, PauseClock, Running};
 use fathom_wire::{ConnectionView, Introduction, LongPauses, Silence, WAKING_NS};
 use std::cell::RefCell;
 use std::io;
@@ -43,26 +43,22 @@ struct Paused {
     total_ns: AtomicU64,
     /// When the latest pause ended; 0: there was none.
     ended_ns: AtomicU64,
-    /// Up to here pauses have been counted; the latest long ones.
     counted: Mutex<Counted>,
 }
 
 #[derive(Debug, Default)]
 struct Counted {
-    until_ns: u64,
+    covered: Covered,
     long: LongPauses,
 }
 
 impl Paused {
     fn count(&self, began_ns: u64, ended_ns: u64) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let more_ns = ended_ns.saturating_sub(began_ns.max(counted.until_ns));
-        // After a pause one thread runs a moment before the other: that moment is no pause of its own.
-        if u128::from(more_ns) > DEFAULT_THRESHOLD.as_nanos() {
-            self.total_ns.fetch_add(more_ns, Ordering::Relaxed);
-            self.ended_ns.store(ended_ns, Ordering::Relaxed);
-            counted.until_ns = ended_ns;
-            counted.long.add(ended_ns - more_ns, ended_ns);
+        for (from, to) in counted.covered.add(began_ns, ended_ns, DEFAULT_THRESHOLD.as_nanos() as u64) {
+            self.total_ns.fetch_add(to - from, Ordering::Relaxed);
+            self.ended_ns.fetch_max(to, Ordering::Relaxed);
+            counted.long.add(from, to);
         }
     }
 
@@ -223,6 +219,10 @@ mod tests {
         // A pause right after a pause is another one.
         paused.count(5_000 * MS, 5_160 * MS);
         assert_eq!(total_ms(), 2_160);
+        // What lay before one that is counted, and is told after it.
+        paused.count(4_500 * MS, 5_160 * MS);
+        assert_eq!(total_ms(), 2_660);
+        assert_eq!(paused.ended_ns.load(Ordering::Relaxed), 5_160 * MS);
     }
 
     #[test]

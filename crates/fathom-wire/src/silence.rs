@@ -52,15 +52,17 @@ pub struct LongPauses {
 }
 
 impl LongPauses {
-    /// It did not run between these times. One that is not long is not kept.
+    /// It did not run between these times, which overlap no others that are added. One that is not long is not kept.
     pub fn add(&mut self, began_ns: u64, ended_ns: u64) {
         if ended_ns.saturating_sub(began_ns) < LONG_PAUSE_NS {
             return;
         }
-        if self.latest.len() == REMEMBERED {
+        // Of a pause that is told in pieces the first may come last.
+        let at = self.latest.partition_point(|pause| pause.1 <= began_ns);
+        self.latest.insert(at, (began_ns, ended_ns));
+        if self.latest.len() > REMEMBERED {
             self.latest.pop_front();
         }
-        self.latest.push_back((began_ns, ended_ns));
     }
 
     /// What to tell at `now_ns`: of those in the silence asked about the one that covers most of it; where none is asked
@@ -103,6 +105,8 @@ mod tests {
         assert_eq!(asked(14, 19), None, "it ran then");
         assert_eq!(pauses.told(30 * S, None), Some((3_000, 7_000)), "an older probe asks about none");
         assert_eq!(LongPauses::default().told(30 * S, None), None);
+        pauses.add(15 * S, 20 * S);
+        assert_eq!(pauses.told(30 * S, None), Some((3_000, 7_000)), "told late, it is no later one");
     }
 
     #[test]

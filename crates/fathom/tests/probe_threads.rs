@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use support::needs;
 use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::{Echo, Reflector, Xinetd};
-use support::rows::{events, of_kind, rows};
+use support::rows::{events, manifest, of_kind, rows};
 
 const CONNECTIONS: usize = 8;
 const COUNT: usize = 500;
@@ -145,12 +145,53 @@ fn the_pause_clocks_wake_up_rarely_beside_a_ping_pong() {
 /// How often a thread of this name gave its processor away of its own (`proc_pid_status`(5)); `None`: there is none.
 #[cfg(target_os = "linux")]
 fn wake_ups(pid: u32, name: &str) -> Option<u64> {
+    status_of(pid, name, "voluntary_ctxt_switches:").and_then(|n| n.parse().ok())
+}
+
+/// What the kernel says under this key of the thread of this name.
+#[cfg(target_os = "linux")]
+fn status_of(pid: u32, name: &str, key: &str) -> Option<String> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let mut all = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
     let status =
         all.find(|status| status.lines().next().is_some_and(|first| first == format!("Name:\t{name}")))?;
-    let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    switches.and_then(|n| n.trim().parse().ok())
+    Some(status.lines().find_map(|line| line.strip_prefix(key))?.trim().to_owned())
+}
+
+/// Where there is a third processor, neither the probe nor the reflector shares one with the thread that writes.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_recording_thread_runs_where_it_is_told_to() {
+    let echo = Echo::start("127.0.0.1");
+    let home = tempfile::tempdir().expect("a directory");
+    let may = std::fs::read_to_string("/proc/self/status").expect("this process's");
+    let may = may.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("listed").trim();
+    let last = may.rsplit([',', '-']).next().expect("one at least");
+    let line = format!("{} --ping-pong --recorder-cpu {last} --record r --json --quiet", echo.address());
+    let probe = Probe::start(home.path(), &line);
+    wait_for_events(&home.path().join("r"), "a connection", |events| {
+        !of_kind(events, "connection.opened").is_empty()
+    });
+    let runs_on = |thread| status_of(probe.pid(), thread, "Cpus_allowed_list:");
+    assert_eq!(runs_on("record").as_deref(), Some(last));
+    assert_eq!(runs_on("probe").as_deref(), Some(may), "nobody else was told to");
+    probe.signal("INT");
+    probe.finish().summary();
+    let granted = &manifest(&home.path().join("r"))["probe"]["granted"]["recorder-cpu"];
+    assert_eq!(*granted, format!("runs on CPU {last} only"));
+}
+
+/// What is not there is told and recorded, and the run goes on.
+#[test]
+fn a_processor_that_is_not_there_is_told() {
+    let echo = Echo::start("127.0.0.1");
+    let home = tempfile::tempdir().expect("a directory");
+    let line = format!("{} --count 1 --recorder-cpu 1023 --record r --json", echo.address());
+    let outcome = Probe::start(home.path(), &line).finish();
+    assert!(outcome.err.contains("--recorder-cpu not granted"), "{}", outcome.err);
+    assert_eq!(outcome.summary()["answered"], 1);
+    let granted = &manifest(&home.path().join("r"))["probe"]["granted"]["recorder-cpu"];
+    assert!(granted.as_str().is_some_and(|words| words.starts_with("refused: ")), "{granted}");
 }
 
 #[test]

@@ -7,11 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use support::probe::{Outcome, Probe, fathom};
 use support::reflector::Echo;
+use support::rows::manifest;
 use support::{FATHOM, must, skip};
-
-fn manifest(dir: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(dir.join("recording.json")).expect("a manifest")).expect("JSON")
-}
 
 /// Runs a probe, with these variables of its environment.
 fn probe(home: &Path, words: &[&str], variables: &[(&str, &str)]) -> Outcome {

@@ -8,15 +8,11 @@ use std::path::Path;
 use std::process::Command;
 use support::probe::{Probe, assert_sound, fathom};
 use support::reflector::Echo;
-use support::rows::{events, number, of_kind, recordings, rows};
+use support::rows::{events, manifest, number, of_kind, recordings, rows};
 use support::{FATHOM, wait_for};
 
 fn probe(home: &Path, words: &[&str]) -> Probe {
     Probe::spawn(Command::new(FATHOM).arg("probe").args(words).current_dir(home))
-}
-
-fn manifest(dir: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(dir.join("recording.json")).expect("a manifest")).expect("JSON")
 }
 
 /// Several connections that stay open over several seams.

@@ -8,7 +8,7 @@ const REMEMBERED: usize = 64;
 /// What is known of this host's pauses.
 #[derive(Debug, Default)]
 pub(super) struct Pauses {
-    /// From, to; oldest first.
+    /// From, to; those that ended first come first.
     recent: VecDeque<(u64, u64)>,
     /// One that has just ended, by the driver, and that the pause clock has not told.
     untold: Option<(u64, u64)>,
@@ -17,7 +17,9 @@ pub(super) struct Pauses {
 impl Pauses {
     /// The pause clock has told a pause.
     pub(super) fn told(&mut self, began_ns: u64, ended_ns: u64) {
-        self.recent.push_back((began_ns, ended_ns));
+        // Of a pause that is told in pieces the first may come last.
+        let at = self.recent.partition_point(|pause| pause.1 <= ended_ns);
+        self.recent.insert(at, (began_ns, ended_ns));
         if self.recent.len() > REMEMBERED {
             self.recent.pop_front();
         }
@@ -62,5 +64,7 @@ mod tests {
         pauses.ended_just_now(300, 450);
         assert_eq!(pauses.within(0, 1_000), 260);
         assert_eq!(pauses.within(150, 310), 65);
+        pauses.told(210, 280);
+        assert_eq!((pauses.latest(), pauses.within(0, 1_000)), (Some((295, 455)), 330));
     }
 }

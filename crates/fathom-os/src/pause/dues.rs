@@ -1,6 +1,7 @@
 //! By when a process is next seen to run, and the times in which it was not: what a pause clock shares with the threads that
 //! do the work. Times are arguments; nothing here reads a clock or sets an alarm.
 
+use super::covered::Covered;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,8 +34,8 @@ pub(super) struct Dues {
 #[derive(Debug, Default)]
 struct Missed {
     untold: VecDeque<Span>,
-    /// From, to of the latest span.
-    latest: (u64, u64),
+    /// All of them, told or not.
+    covered: Covered,
 }
 
 /// A time in which something did not run.
@@ -97,7 +98,10 @@ impl Dues {
         let mut missed = self.lock();
         let due = self.due.load(Ordering::Acquire);
         if now.saturating_sub(due) <= self.threshold_ns {
-            return Some(missed.latest).filter(|(_, ended)| now.saturating_sub(*ended) <= self.threshold_ns);
+            return missed
+                .covered
+                .latest()
+                .filter(|(_, ended)| now.saturating_sub(*ended) <= self.threshold_ns);
         }
         // A thread that does not rest ran until it spoke last; a clock that ticks ran at its last tick, and the pause began
         // somewhere in the period that followed.
@@ -107,7 +111,8 @@ impl Dues {
         span
     }
 
-    /// A thread that was to run at `began` came to run now, whatever else of this process ran: the pause, if it was none yet.
+    /// A thread that was to run at `began` came to run now, whatever else of this process ran: the pause, or the last piece of it
+    /// that was none yet.
     #[cold]
     pub(super) fn thread_missed(&self, began: u64, now: u64, run_queue_ns: u64) -> Option<(u64, u64)> {
         self.add(&mut self.lock(), began, now, Whose::Thread(run_queue_ns))
@@ -118,7 +123,7 @@ impl Dues {
         if let Some((_, ended)) = span {
             self.untold.store(true, Ordering::Release);
             // Before something is due again: whoever sees that does not miss this.
-            self.latest_ended.store(ended, Ordering::Release);
+            self.latest_ended.fetch_max(ended, Ordering::AcqRel);
         }
         span
     }
@@ -131,7 +136,7 @@ impl Dues {
 
     /// The latest pause.
     pub(super) fn latest(&self) -> (u64, u64) {
-        self.lock().latest
+        self.lock().covered.latest().unwrap_or_default()
     }
 
     /// What the alarm is to be set to, if it is worth a system call: not before half of a period has gone.
@@ -181,19 +186,29 @@ impl Dues {
 }
 
 impl Missed {
-    /// Takes a span of more than the threshold. Of two that overlap the later one begins where the first ended; what is left of
-    /// it may be no pause.
-    fn add(&mut self, began: u64, ended_ns: u64, threshold_ns: u64, of: Whose) -> Option<(u64, u64)> {
-        let began_ns = began.max(self.latest.1);
-        if ended_ns.saturating_sub(began_ns) <= threshold_ns {
-            return None;
-        }
-        self.latest = (began_ns, ended_ns);
-        if self.untold.len() < UNTOLD {
-            self.untold.push_back(Span { began_ns, ended_ns, of });
-        }
-        Some(self.latest)
+    /// Takes what of a span is in none yet: while a thread waits for its turn the clock's own may have noticed some of it. The last
+    /// piece.
+    fn add(&mut self, began: u64, ended: u64, threshold_ns: u64, of: Whose) -> Option<(u64, u64)> {
+        let pieces = self.covered.add(began, ended, threshold_ns);
+        let room = UNTOLD.saturating_sub(self.untold.len());
+        let span = |&(began_ns, ended_ns): &(u64, u64)| {
+            let of = match of {
+                Whose::Process => of,
+                // What it waited is of the whole time.
+                Whose::Thread(waited_ns) => {
+                    Whose::Thread(share(waited_ns, ended_ns - began_ns, ended - began))
+                }
+            };
+            Span { began_ns, ended_ns, of }
+        };
+        self.untold.extend(pieces.iter().take(room).map(span));
+        pieces.last().copied()
     }
+}
+
+/// Of so many ns of `all_ns` those that a part of it has.
+pub(super) fn share(ns: u64, part_ns: u64, all_ns: u64) -> u64 {
+    (u128::from(ns) * u128::from(part_ns) / u128::from(all_ns.max(1))) as u64
 }
 
 #[cfg(test)]
@@ -275,10 +290,31 @@ mod tests {
         assert_eq!(dues.missed(1_501 * MS), Some((1_006 * MS, 1_500 * MS)));
         assert_eq!(dues.missed(1_530 * MS), None);
         // A thread's own account of the same time is no pause of its own; of more it is.
-        assert_eq!(dues.thread_missed(1_010 * MS, 1_512 * MS, 7), None);
-        assert_eq!(dues.thread_missed(1_010 * MS, 1_540 * MS, 7), Some((1_500 * MS, 1_540 * MS)));
-        let expected = [(1_006, 1_500, Whose::Process), (1_500, 1_540, Whose::Thread(7))];
+        assert_eq!(dues.thread_missed(1_010 * MS, 1_512 * MS, 0), None);
+        assert_eq!(dues.thread_missed(1_010 * MS, 1_540 * MS, 530), Some((1_500 * MS, 1_540 * MS)));
+        let expected = [(1_006, 1_500, Whose::Process), (1_500, 1_540, Whose::Thread(40))];
         assert_eq!(told(&dues), expected);
+    }
+
+    /// The clock's own thread is light, and may be kept from running for a part of the time only.
+    #[test]
+    fn what_the_clock_noticed_within_a_longer_time_hides_nothing_of_it() {
+        let dues = ticking_since(1_000 * MS);
+        for at in (1_012..=1_600).step_by(12) {
+            assert_eq!(dues.ran(at * MS), None);
+        }
+        assert_eq!(dues.ran(2_000 * MS), Some((1_606 * MS, 2_000 * MS)));
+        for at in (2_012..=2_900).step_by(12) {
+            assert_eq!(dues.ran(at * MS), None);
+        }
+        let waited_ns = 1_899 * MS;
+        assert_eq!(dues.thread_missed(1_001 * MS, 2_900 * MS, waited_ns), Some((2_000 * MS, 2_900 * MS)));
+        let pieces = [
+            (1_606, 2_000, Whose::Process),
+            (1_001, 1_606, Whose::Thread(605 * MS)),
+            (2_000, 2_900, Whose::Thread(900 * MS)),
+        ];
+        assert_eq!(told(&dues), pieces);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! Two things are held: no pause has a turn of such a thread in it, and where such a thread was kept from running for longer
 //! than the threshold, there is a pause, whether the clock's own thread ran or not.
 
+mod covered;
 mod dues;
 mod running;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
@@ -16,6 +17,7 @@ mod running;
 mod system;
 
 use crate::clock::mono_ns;
+pub use covered::Covered;
 use dues::{Dues, Span, Whose};
 pub use running::Running;
 use std::io;
@@ -188,18 +190,16 @@ fn tick(stop: &AtomicBool, mut accounts: system::Accounts, shared: &Shared, mut 
             let all_ns: u64 = spans.iter().map(Span::duration_ns).sum();
             for span in &spans {
                 // The accounts are of all of them together.
-                let share = |ns: u64| {
-                    (u128::from(ns) * u128::from(span.duration_ns()) / u128::from(all_ns.max(1))) as u64
-                };
+                let of_it = |ns: u64| dues::share(ns, span.duration_ns(), all_ns);
                 let run_queue_ns = match span.of {
-                    Whose::Process => run_queue_ns.map(share),
+                    Whose::Process => run_queue_ns.map(of_it),
                     Whose::Thread(waited_ns) => Some(waited_ns),
                 };
                 on_pause(Pause {
                     began_mono_ns: span.began_ns,
                     ended_mono_ns: span.ended_ns,
                     run_queue_ns,
-                    steal_ns: steal_ns.map(share),
+                    steal_ns: steal_ns.map(of_it),
                 });
             }
             ticked = mono_ns();

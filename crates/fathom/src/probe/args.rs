@@ -263,6 +263,13 @@ pub(crate) struct Args {
         help_heading = "Help from the machine (each is recorded with what was granted)"
     )]
     pub(super) cpu: Option<usize>,
+    /// Run the thread that writes the recording on this processor only: another than the probe's and the reflector's, where there is one
+    #[arg(
+        long,
+        value_name = "N",
+        help_heading = "Help from the machine (each is recorded with what was granted)"
+    )]
+    pub(super) recorder_cpu: Option<usize>,
     /// Ask the kernel for idle states that wake within so many microseconds (0: none), system-wide while running; needs root
     #[arg(
         long,

@@ -56,7 +56,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
         reconnect_at_most: _, connect_rate: _, source: _,
         dscp: _, timestamps: _,
         paths, marks, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, readable, secret, on_full, csv, formats, show, operate, json,
-        cpu, cpu_latency_us, spin, priority,
+        cpu, recorder_cpu, cpu_latency_us, spin, priority,
     } = config;
     let all = json!({
         "targets": targets(paths),
@@ -85,6 +85,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
         "show": match show { Show::Auto => "auto", Show::Plain => "plain", Show::Nothing => "nothing" },
         "json": json,
         "cpu": cpu,
+        "recorder_cpu": recorder_cpu,
         "cpu_latency_us": cpu_latency_us,
         "spin": spin,
         "priority": priority,

@@ -128,7 +128,16 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             });
             probing.push(thread.map_err(cannot("start a probing thread"))?);
         }
-        let granted = granted.recv().unwrap_or_default();
+        let (hand_over, handed) = std::sync::mpsc::channel::<RunRecorder<'_>>();
+        let (tell_recording, recording_granted) = std::sync::mpsc::channel();
+        let recording = thread::Builder::new().name("record".into()).spawn_scoped(scope, move || {
+            let _ = tell_recording.send(start::help_for_recording(config));
+            // Without one the recording could not be made.
+            handed.recv().map_or(0, RunRecorder::run)
+        });
+        let recording = recording.map_err(cannot("start the recording thread"))?;
+        let mut granted = granted.recv().unwrap_or_default();
+        granted.extend(recording_granted.recv().unwrap_or_default());
         let textfile = Textfile::start(scope, config, &live)?;
         let sinks =
             keep::open_sinks(config, &granted, cpu_latency.as_ref().map(|(told, _)| told.as_str()), &live)?;
@@ -162,11 +171,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             // The recording may have ended already.
             let _ = tell_cloud.send(news);
         });
-        let recording = thread::Builder::new().name("record".into()).spawn_scoped(scope, move || {
-            start::step_back();
-            recorder.run()
-        });
-        let recording = recording.map_err(cannot("start the recording thread"))?;
+        // It waits for this.
+        let _ = hand_over.send(recorder);
         let started_ns = mono_ns();
         for ready in ready_to_go {
             let _ = ready.send(());

@@ -92,8 +92,18 @@ fn note<T: ToString>(granted: &mut Granted, what: &'static str, answer: std::io:
     granted.insert(what, words);
 }
 
-/// The recording thread steps back for the probing thread.
+/// A thread of the run's own steps back for the probing thread.
 pub(super) fn step_back() {
     // Where the system has no such thing, both run alike.
     let _ = assist::background_priority();
+}
+
+/// The recording thread steps back, to a processor of its own where that was asked for; says what was given.
+pub(super) fn help_for_recording(config: &Config) -> Granted {
+    step_back();
+    let mut granted = Granted::new();
+    if let Some(cpu) = config.recorder_cpu {
+        note(&mut granted, "recorder-cpu", assist::pin_to_cpu(cpu), true);
+    }
+    granted
 }

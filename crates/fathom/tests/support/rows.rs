@@ -77,6 +77,11 @@ pub(crate) fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("{name}: {value}"))
 }
 
+/// The manifest of a recording.
+pub(crate) fn manifest(dir: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(dir.join("recording.json")).expect("a manifest")).expect("JSON")
+}
+
 /// The whole lines of an event log; empty where there is none yet. An unfinished last line is one being written.
 pub(crate) fn events(dir: &Path) -> Events {
     let text = std::fs::read_to_string(dir.join("events.jsonl")).unwrap_or_default();

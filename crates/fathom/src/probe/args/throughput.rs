@@ -8,7 +8,7 @@ use std::time::Duration;
 #[command(next_help_heading = "Throughput")]
 pub(crate) struct ThroughputArgs {
     /// Measure how much TCP carries instead of round trips, as iperf3 does and against its servers too (port 5201, or `fathom echo --throughput`); for 10s unless --for says so, on --connections parallel streams
-    #[arg(long, conflicts_with_all = ["every", "ping_pong", "connect", "sizes", "count", "warm_up", "udp", "give_up", "stall_after", "pause_clock", "no_reconnect", "keep_trying", "csv", "timestamps", "cpu", "cpu_latency", "spin", "priority", "profile", "stamp", "idle_gap", "load", "threads", "reconnect_at_most", "connect_rate", "key", "on_full"])]
+    #[arg(long, conflicts_with_all = ["every", "ping_pong", "connect", "sizes", "count", "warm_up", "udp", "give_up", "stall_after", "pause_clock", "no_reconnect", "keep_trying", "csv", "timestamps", "cpu", "recorder_cpu", "cpu_latency", "spin", "priority", "profile", "stamp", "idle_gap", "load", "threads", "reconnect_at_most", "connect_rate", "key", "on_full"])]
     pub(in crate::probe) throughput: bool,
     /// The reflector sends, and this end receives
     #[arg(long, requires = "throughput", conflicts_with = "bidirectional")]
