@@ -157,9 +157,9 @@ impl Clock {
     pub(crate) fn paused_ns(&self, now_ns: u64) -> u64 {
         // Whoever asks runs.
         if let Some(Watch { running, .. }) = &self.watch
-            && let Some((began, ended)) = running.borrow_mut().runs(now_ns)
+            && running.borrow_mut().runs(now_ns).is_some()
         {
-            self.paused.count(began, ended);
+            running.borrow().learned().iter().for_each(|&(began, ended)| self.paused.count(began, ended));
         }
         self.paused.total_ns.load(Ordering::Relaxed)
     }

@@ -10,8 +10,8 @@ const REMEMBERED: usize = 64;
 pub(super) struct Pauses {
     /// From, to; those that ended first come first.
     recent: VecDeque<(u64, u64)>,
-    /// One that has just ended, by the driver, and that the pause clock has not told.
-    untold: Option<(u64, u64)>,
+    /// Those that have just ended, by the driver, and that the pause clock has not told; the latest last.
+    untold: VecDeque<(u64, u64)>,
 }
 
 impl Pauses {
@@ -23,28 +23,34 @@ impl Pauses {
         if self.recent.len() > REMEMBERED {
             self.recent.pop_front();
         }
-        if self.untold.is_some_and(|(began, _)| began < ended_ns) {
-            self.untold = None;
-        }
+        self.untold.retain(|pause| !overlap(*pause, (began_ns, ended_ns)));
     }
 
     /// A pause ended just now; it will be told.
     pub(super) fn ended_just_now(&mut self, began_ns: u64, ended_ns: u64) {
-        if self.recent.back().is_none_or(|(_, ended)| *ended <= began_ns) {
-            self.untold = Some((began_ns, ended_ns));
+        if self.recent.iter().any(|pause| overlap(*pause, (began_ns, ended_ns))) {
+            return;
+        }
+        self.untold.push_back((began_ns, ended_ns));
+        if self.untold.len() > REMEMBERED {
+            self.untold.pop_front();
         }
     }
 
     /// The latest pause: from, to.
     pub(super) fn latest(&self) -> Option<(u64, u64)> {
-        self.untold.or_else(|| self.recent.back().copied())
+        self.untold.back().into_iter().chain(self.recent.back()).max_by_key(|pause| pause.1).copied()
     }
 
     /// For how long this host did not run between two moments.
     pub(super) fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let all = self.recent.iter().copied().chain(self.untold);
+        let all = self.recent.iter().chain(&self.untold).copied();
         all.map(|(began, ended)| ended.min(to_ns).saturating_sub(began.max(from_ns))).sum()
     }
+}
+
+fn overlap(one: (u64, u64), other: (u64, u64)) -> bool {
+    one.0 < other.1 && other.0 < one.1
 }
 
 #[cfg(test)]
@@ -66,5 +72,10 @@ mod tests {
         assert_eq!(pauses.within(150, 310), 65);
         pauses.told(210, 280);
         assert_eq!((pauses.latest(), pauses.within(0, 1_000)), (Some((295, 455)), 330));
+        // One in pieces, of which the clock tells the first.
+        pauses.ended_just_now(500, 600);
+        pauses.ended_just_now(700, 800);
+        pauses.told(500, 600);
+        assert_eq!((pauses.latest(), pauses.within(500, 1_000)), (Some((700, 800)), 200));
     }
 }

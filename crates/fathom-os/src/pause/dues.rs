@@ -14,6 +14,8 @@ const BUSY_NS: u64 = 2_000_000;
 const BUSY: u64 = 1;
 /// Spans that wait to be told: more than twenty minutes of nothing but pauses.
 const UNTOLD: usize = 1 << 16;
+/// The latest spans that a thread can learn of: each learns at its next word, so that these are many.
+const LOGGED: usize = 1 << 10;
 
 #[derive(Debug)]
 pub(super) struct Dues {
@@ -27,8 +29,8 @@ pub(super) struct Dues {
     missed: Mutex<Missed>,
     /// There are spans to tell: until then the alarm is not put off.
     untold: AtomicBool,
-    /// When the latest span ended.
-    latest_ended: AtomicU64,
+    /// How many spans there have been.
+    count: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +38,8 @@ struct Missed {
     untold: VecDeque<Span>,
     /// All of them, told or not.
     covered: Covered,
+    /// The latest, as they were noticed.
+    log: VecDeque<(u64, u64)>,
 }
 
 /// A time in which something did not run.
@@ -66,7 +70,7 @@ impl Dues {
             threshold_ns,
             missed: Mutex::default(),
             untold: AtomicBool::new(false),
-            latest_ended: AtomicU64::new(0),
+            count: AtomicU64::new(0),
         }
     }
 
@@ -119,24 +123,27 @@ impl Dues {
     }
 
     fn add(&self, missed: &mut Missed, began: u64, now: u64, of: Whose) -> Option<(u64, u64)> {
-        let span = missed.add(began, now, self.threshold_ns, of);
-        if let Some((_, ended)) = span {
+        let pieces = missed.add(began, now, self.threshold_ns, of);
+        if !pieces.is_empty() {
             self.untold.store(true, Ordering::Release);
             // Before something is due again: whoever sees that does not miss this.
-            self.latest_ended.fetch_max(ended, Ordering::AcqRel);
+            self.count.fetch_add(pieces.len() as u64, Ordering::AcqRel);
         }
-        span
+        pieces.last().copied()
     }
 
-    /// When the latest pause ended, whoever noticed it; 0: there was none.
+    /// How many pauses there have been, whoever noticed them.
     #[inline]
-    pub(super) fn latest_ended(&self) -> u64 {
-        self.latest_ended.load(Ordering::Acquire)
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
     }
 
-    /// The latest pause.
-    pub(super) fn latest(&self) -> (u64, u64) {
-        self.lock().covered.latest().unwrap_or_default()
+    /// The pauses that came after the first `known` of them, as they were noticed, and how many there have been by now.
+    pub(super) fn since(&self, known: u64) -> (Vec<(u64, u64)>, u64) {
+        let missed = self.lock();
+        let count = self.count();
+        let fresh = usize::try_from(count - known).unwrap_or(usize::MAX).min(missed.log.len());
+        (missed.log.range(missed.log.len() - fresh..).copied().collect(), count)
     }
 
     /// What the alarm is to be set to, if it is worth a system call: not before half of a period has gone.
@@ -186,9 +193,8 @@ impl Dues {
 }
 
 impl Missed {
-    /// Takes what of a span is in none yet: while a thread waits for its turn the clock's own may have noticed some of it. The last
-    /// piece.
-    fn add(&mut self, began: u64, ended: u64, threshold_ns: u64, of: Whose) -> Option<(u64, u64)> {
+    /// Takes what of a span is in none yet, and gives it: while a thread waits for its turn the clock's own may have noticed some.
+    fn add(&mut self, began: u64, ended: u64, threshold_ns: u64, of: Whose) -> Vec<(u64, u64)> {
         let pieces = self.covered.add(began, ended, threshold_ns);
         let room = UNTOLD.saturating_sub(self.untold.len());
         let span = |&(began_ns, ended_ns): &(u64, u64)| {
@@ -202,7 +208,9 @@ impl Missed {
             Span { began_ns, ended_ns, of }
         };
         self.untold.extend(pieces.iter().take(room).map(span));
-        pieces.last().copied()
+        self.log.extend(&pieces);
+        self.log.drain(..self.log.len().saturating_sub(LOGGED));
+        pieces
     }
 }
 
@@ -315,6 +323,9 @@ mod tests {
             (2_000, 2_900, Whose::Thread(900 * MS)),
         ];
         assert_eq!(told(&dues), pieces);
+        let (learned, count) = dues.since(1);
+        assert_eq!((learned, count), (vec![(1_001 * MS, 1_606 * MS), (2_000 * MS, 2_900 * MS)], 3));
+        assert_eq!(dues.since(3), (vec![], 3));
     }
 
     #[test]

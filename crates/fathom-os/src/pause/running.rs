@@ -11,8 +11,9 @@ pub struct Running {
     gap: Gap,
     /// From when on this thread is to run.
     wanted_ns: u64,
-    /// When the latest pause ended that it knows of.
-    known_ns: u64,
+    /// How many pauses it knows of, and the last that it learned of.
+    known: u64,
+    learned: Vec<(u64, u64)>,
     /// What the kernel has counted for it: opened by itself when it first has time.
     counts: Option<system::Counts>,
     /// What that was, and when.
@@ -22,8 +23,8 @@ pub struct Running {
 impl Running {
     /// A thread that has not run yet.
     pub fn new(gap: Gap) -> Self {
-        let known_ns = gap.0.dues.latest_ended();
-        Self { gap, wanted_ns: u64::MAX, known_ns, counts: None, base: None }
+        let known = gap.0.dues.count();
+        Self { gap, wanted_ns: u64::MAX, known, learned: Vec::new(), counts: None, base: None }
     }
 
     /// For another thread.
@@ -34,13 +35,14 @@ impl Running {
 
     /// This thread runs at `now_mono_ns`, which it has just read: the pause that has ended since it last said so, if one has: from,
     /// to. Nothing of the process ran in it, or a thread did not although it was to ([`Running::rests_until`]). After a pause threads
-    /// wake in any order, and each is told of it here, once. The clock tells it too, and why.
+    /// wake in any order, and each is told of it here, once; where it is in pieces, of the last, and [`Running::learned`] has them all.
+    /// The clock tells it too, and why.
     #[inline]
     pub fn runs(&mut self, now_mono_ns: u64) -> Option<(u64, u64)> {
         let wanted_ns = std::mem::replace(&mut self.wanted_ns, now_mono_ns);
         let of_all = self.gap.0.dues.ran(now_mono_ns);
         let is_late = now_mono_ns.saturating_sub(wanted_ns) > self.gap.0.dues.threshold_ns();
-        if of_all.is_none() && !is_late && self.gap.0.dues.latest_ended() == self.known_ns {
+        if of_all.is_none() && !is_late && self.gap.0.dues.count() == self.known {
             return None;
         }
         self.came_late(of_all, wanted_ns, now_mono_ns)
@@ -54,9 +56,13 @@ impl Running {
             self.gap.0.alarm.set(now);
         }
         // Another thread may have noticed it before.
-        let latest = self.gap.0.dues.latest();
-        let unknown = latest.1 != std::mem::replace(&mut self.known_ns, latest.1);
-        noticed.or_else(|| unknown.then_some(latest))
+        (self.learned, self.known) = self.gap.0.dues.since(self.known);
+        noticed.or_else(|| self.learned.last().copied())
+    }
+
+    /// All of what the latest [`Running::runs`] that told something was the first to tell this thread of.
+    pub fn learned(&self) -> &[(u64, u64)] {
+        &self.learned
     }
 
     fn of_this_thread(&self, wanted_ns: u64, now: u64) -> Option<(u64, u64)> {

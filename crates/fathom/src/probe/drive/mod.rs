@@ -214,7 +214,7 @@ impl<'a> Driver<'a> {
         while let Some(pause) = pauses.next() {
             self.probe.handle(now, pause);
         }
-        if let Some(pausing) = going_on {
+        for pausing in going_on {
             self.probe.handle(now, pausing);
         }
     }

@@ -33,10 +33,14 @@ impl Pauses {
         Some(Input::Paused { began_ns, ended_ns, reason: reason(&pause) })
     }
 
-    /// The probing thread runs: the pause that ends now, if one does. Ask before [`Pauses::next`]: what the clock told before is
-    /// not told again.
-    pub(super) fn going_on(&mut self, now: u64) -> Option<Input<'static>> {
-        self.running.runs(now).map(|(began_ns, ended_ns)| Input::Pausing { began_ns, ended_ns })
+    /// The probing thread runs: the pauses that it learns of now. Ask before [`Pauses::next`]: what the clock told before is not
+    /// told again.
+    pub(super) fn going_on(&mut self, now: u64) -> Vec<Input<'static>> {
+        if self.running.runs(now).is_none() {
+            return Vec::new();
+        }
+        let pausing = |&(began_ns, ended_ns): &(u64, u64)| Input::Pausing { began_ns, ended_ns };
+        self.running.learned().iter().map(pausing).collect()
     }
 
     /// The probing thread waits for something, at most until then.
