@@ -2,8 +2,8 @@
 
     python3 schema/golden/make_golden.py
 
-`closed/` ended in order; `torn/` was cut in the middle of its last record batch and of its last event. The rows are
-written down here by hand; `expected.json` holds them as rows of plain numbers for either half's tests.
+`closed/` ended in order; `derived/` has the same rows in the columns of a closed segment of format version 2; `torn/` was
+cut in the middle of its last record batch and of its last event. The rows are written down here by hand; `expected.json` holds them as rows of plain numbers for either half's tests.
 """
 
 import json
@@ -15,8 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 HERE = pathlib.Path(__file__).parent
-COLUMNS = json.loads((HERE.parent / "samples.json").read_text())["columns"]
-SCHEMA = pa.schema([pa.field(c["name"], getattr(pa, c["type"])(), c["nullable"]) for c in COLUMNS])
+SAMPLES = json.loads((HERE.parent / "samples.json").read_text())
+
+
+def field(column):
+    return pa.field(column["name"], getattr(pa, column["type"])(), column["nullable"])
+
+
+SCHEMA = pa.schema([field(c) for c in SAMPLES["columns"]])
+CLOSED = pa.schema([SCHEMA.field(c) if isinstance(c, str) else field(c) for c in SAMPLES["closed"]])
 START = 1_750_000_000_000_000_000  # 2025-06-15T15:06:40Z
 
 
@@ -61,9 +68,17 @@ def line(kind, **more):
     return json.dumps({"at": "2025-06-15T15:06:40Z", "mono_ns": 5_000_000_000, "kind": kind, **more}) + "\n"
 
 
-def manifest(ended_at):
+def derived(row):
+    """A row in the columns of a closed segment of format version 2."""
+    rest = (row["rtt_ns"] or 0) - (row["reflector_ns"] or 0) - (row["forward_ns"] or 0)
+    shift = None if row["backward_ns"] is None else row["backward_ns"] - rest
+    row = {**row, "due_ns": row["sent_ns"] - row["lateness_ns"], "clock_shift_ns": shift}
+    return {name: row[name] for name in CLOSED.names}
+
+
+def manifest(ended_at, version=1):
     return {
-        "format_version": 1, "id": "01976f5e-1c00-7000-8000-000000000001", "label": "golden",
+        "format_version": version, "id": "01976f5e-1c00-7000-8000-000000000001", "label": "golden",
         "path": {"from": "zone-1", "to": "zone-2", "via": None, "tags": {"size": "B1"}},
         "started_at": "2025-06-15T15:06:40Z", "ended_at": ended_at, "tool": {"version": "0.0.0", "revision": None},
         "probe": {"every_ns": 1_000_000_000}, "host": {"os": "linux"}, "cloud": None,
@@ -81,20 +96,21 @@ def make(name, files):
         (directory / file).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def parquet(rows):
+def parquet(rows, schema=SCHEMA):
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), sink, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
     return sink.getvalue().to_pybytes()
 
 
-segment = parquet(ROWS)
-closed = line("segment.closed", file="samples-00000.parquet", rows=len(ROWS), bytes=len(segment), crc32=zlib.crc32(segment))
-make("closed", {
-    "recording.json": json.dumps(manifest("2025-06-15T15:07:40Z"), indent=2) + "\n",
-    "samples-00000.parquet": segment,
-    "events.jsonl": line("recording.started") + line("tide", height_mm=3) + closed
-    + line("recording.ended", samples=len(ROWS)),
-})
+for version, name in [(1, "closed"), (2, "derived")]:
+    segment = parquet(ROWS) if version == 1 else parquet([derived(row) for row in ROWS], CLOSED)
+    sums = {"rows": len(ROWS), "bytes": len(segment), "crc32": zlib.crc32(segment)}
+    make(name, {
+        "recording.json": json.dumps(manifest("2025-06-15T15:07:40Z", version), indent=2) + "\n",
+        "samples-00000.parquet": segment,
+        "events.jsonl": line("recording.started") + line("tide", height_mm=3)
+        + line("segment.closed", file="samples-00000.parquet", **sums) + line("recording.ended", samples=len(ROWS)),
+    })
 head = parquet(ROWS[:3])
 stream = arrows([ROWS[3:5], ROWS[5:6], ROWS[6:]])
 whole = len(arrows([ROWS[3:5], ROWS[5:6]]))
@@ -109,6 +125,7 @@ make("torn", {
 expected = {
     "columns": SCHEMA.names,
     "closed": {"rows": [list(r.values()) for r in ROWS], "events": 4},
+    "derived": {"rows": [list(r.values()) for r in ROWS], "events": 4},
     "torn": {"rows": [list(r.values()) for r in ROWS[:6]], "events": 2, "torn": {
         "samples-00001.arrows": {"offset": whole, "bytes": 100},
         "events.jsonl": {"bytes": len(line("note", text="cut")) - 9},

@@ -1,8 +1,9 @@
-//! What a sample costs: ns to push and flush, ns to convert, bytes in a closed segment, by column.
-//! `cargo run --release -p fathom-recording --example cost [ROWS]`
+//! What a sample costs in either format version: ns to push and flush, ns to convert, bytes in a closed segment, by column. Of made
+//! up samples, or of those of a recording.
+//! `cargo run --release -p fathom-recording --example cost [ROWS|RECORDING] [plain]`
 
 use fathom_core::sample::{Flags, Sample};
-use fathom_recording::{Manifest, Options, Recorder, Tool};
+use fathom_recording::{FORMAT_VERSION, Manifest, Options, Recorder, Recording, Tool};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::time::Instant;
 
@@ -52,20 +53,26 @@ fn realistic(rows: u64) -> impl Iterator<Item = Sample> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let rows: u64 = std::env::args().nth(1).map_or(Ok(120_000), |n| n.parse())?;
+    let what = std::env::args().nth(1).unwrap_or_else(|| "120000".to_owned());
     let stamped = std::env::args().nth(2).is_none_or(|kind| kind != "plain");
-    let samples: Vec<Sample> = realistic(rows)
-        .map(|s| {
-            if stamped { s } else { Sample { reflector_ns: None, forward_ns: None, backward_ns: None, ..s } }
-        })
-        .collect();
+    let samples: Vec<Sample> = match what.parse() {
+        Ok(rows) => realistic(rows).collect(),
+        Err(_) => Recording::open(what.as_ref())?.samples().flatten().collect(),
+    };
+    let plain = |s: &Sample| Sample { reflector_ns: None, forward_ns: None, backward_ns: None, ..*s };
+    let samples: Vec<Sample> = if stamped { samples } else { samples.iter().map(plain).collect() };
+    (1..=FORMAT_VERSION).try_for_each(|version| tell(&samples, version))
+}
+
+fn tell(samples: &[Sample], format_version: u64) -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::temp_dir().join(format!("fathom-cost-{}", std::process::id()));
     let manifest = Manifest::new("cost", "2026-01-01T00:00:00Z".parse()?, Tool::default());
+    let manifest = Manifest { format_version, ..manifest };
     let started_at = manifest.started_at;
     let options = Options { segment_rows: u64::MAX, segment_age_ns: u64::MAX, readable: false };
     let mut recorder = Recorder::create_with(&dir, manifest, options)?;
     let begun = Instant::now();
-    for (n, sample) in (1_u64..).zip(&samples) {
+    for (n, sample) in (1_u64..).zip(samples) {
         recorder.push(sample)?;
         if n % 2_000 == 0 {
             // Time stands still, so that no sync is measured: this is the cost in processor time.
@@ -79,23 +86,30 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let file = std::fs::File::open(dir.join("samples-00000.parquet"))?;
     let bytes = file.metadata()?.len();
-    let per_row = |d: std::time::Duration| d.as_nanos() as f64 / rows as f64;
+    let per_row = |amount: f64| amount / samples.len() as f64;
     println!(
-        "{rows} rows: push + flush {:.0} ns a row, conversion {:.0} ns a row",
-        per_row(pushed),
-        per_row(converted)
+        "format version {format_version}, {} rows: push + flush {:.0} ns a row, conversion {:.0} ns a row",
+        samples.len(),
+        per_row(pushed.as_nanos() as f64),
+        per_row(converted.as_nanos() as f64)
     );
-    println!("closed segment {:.2} bytes a row", bytes as f64 / rows as f64);
     let reader = SerializedFileReader::new(file)?;
-    let mut columns = vec![(String::new(), 0); 15];
-    for group in reader.metadata().row_groups() {
-        for (i, column) in group.columns().iter().enumerate() {
-            columns[i].0 = column.column_path().string();
-            columns[i].1 += column.compressed_size();
+    let mut columns = Vec::new();
+    let mut in_columns = 0;
+    for (i, column) in reader.metadata().row_groups().iter().flat_map(|g| g.columns().iter().enumerate()) {
+        if i == columns.len() {
+            columns.push((column.column_path().string(), 0));
         }
+        columns[i].1 += column.compressed_size();
+        in_columns += column.compressed_size();
     }
+    println!(
+        "closed segment {:.2} bytes a row, {} of all bytes in no column",
+        per_row(bytes as f64),
+        bytes as i64 - in_columns
+    );
     for (name, bytes) in columns {
-        println!("{name:>16} {:.3}", bytes as f64 / rows as f64);
+        println!("{name:>16} {:.3}", per_row(bytes as f64));
     }
     std::fs::remove_dir_all(dir)?;
     Ok(())

@@ -1,4 +1,5 @@
-//! The columns of `samples-*`, as data: writer, reader, conversion, CSV and the schema's own test go by this table.
+//! The columns of a sample, as data: writer, reader, conversion, CSV and the schema's own test go by this table. Which of them
+//! stand in the file of a closed segment is `layout`'s.
 
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, UInt16Array, UInt32Array, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
@@ -60,8 +61,8 @@ pub struct Column {
     pub nullable: bool,
     /// Unit of the values; empty for ordinals and bit sets.
     pub unit: &'static str,
-    get: fn(&Sample) -> Option<u64>,
-    set: fn(&mut Sample, Option<u64>),
+    pub(crate) get: fn(&Sample) -> Option<u64>,
+    pub(crate) set: fn(&mut Sample, Option<u64>),
 }
 
 impl Column {
@@ -100,7 +101,7 @@ macro_rules! column {
     };
 }
 
-/// The columns of format version 1, in order.
+/// The columns of a sample, in order.
 #[allow(clippy::cast_lossless, reason = "one macro serves columns of every width")]
 pub const COLUMNS: [Column; 15] = [
     column!("connection", U32, "", connection as u32),
@@ -135,16 +136,25 @@ pub const COLUMNS: [Column; 15] = [
     },
 ];
 
-/// The schema, as Arrow and Parquet have it.
-pub(crate) fn arrow_schema() -> Schema {
+/// These columns as Arrow and Parquet have them.
+pub(crate) fn schema_of(columns: &[Column]) -> Schema {
     Schema::new(
-        COLUMNS.iter().map(|c| Field::new(c.name, c.kind.data_type(), c.nullable)).collect::<Vec<_>>(),
+        columns.iter().map(|c| Field::new(c.name, c.kind.data_type(), c.nullable)).collect::<Vec<_>>(),
     )
 }
 
-/// Samples as a record batch.
-pub(crate) fn to_batch(schema: &Arc<Schema>, samples: &[Sample]) -> Result<RecordBatch, ArrowError> {
-    let arrays = COLUMNS.iter().map(|c| -> ArrayRef {
+/// The schema of whole rows.
+pub(crate) fn arrow_schema() -> Schema {
+    schema_of(&COLUMNS)
+}
+
+/// These columns of samples as a record batch.
+pub(crate) fn to_batch(
+    schema: &Arc<Schema>,
+    columns: &[Column],
+    samples: &[Sample],
+) -> Result<RecordBatch, ArrowError> {
+    let arrays = columns.iter().map(|c| -> ArrayRef {
         let values = samples.iter().map(|s| c.get(s));
         match c.kind {
             Kind::U16 => Arc::new(values.map(|v| v.map(|v| v as u16)).collect::<UInt16Array>()),
@@ -156,11 +166,11 @@ pub(crate) fn to_batch(schema: &Arc<Schema>, samples: &[Sample]) -> Result<Recor
     RecordBatch::try_new(Arc::clone(schema), arrays.collect())
 }
 
-/// Samples of a record batch of this schema, and how many of them have a bucket that is not their RTT's.
-pub(crate) fn from_batch(batch: &RecordBatch) -> Option<(Vec<Sample>, u64)> {
+/// Samples of a record batch of these columns, and how many of them have a bucket that is not their RTT's.
+pub(crate) fn from_batch(columns: &[Column], batch: &RecordBatch) -> Option<(Vec<Sample>, u64)> {
     let mut samples = vec![Sample::default(); batch.num_rows()];
     let mut disagreeing = 0;
-    for (column, array) in COLUMNS.iter().zip(batch.columns()) {
+    for (column, array) in columns.iter().zip(batch.columns()) {
         let any = array.as_any();
         match column.kind {
             Kind::U16 => {

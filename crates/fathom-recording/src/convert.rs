@@ -1,25 +1,20 @@
 //! An open segment becomes a Parquet file.
 
-use crate::columns::{arrow_schema, to_batch};
+use crate::columns::to_batch;
 use crate::damage::Damage;
 use crate::disk::Disk;
+use crate::encoding::{self, CHUNK_ROWS, TRIAL_ROWS};
+use crate::layout::Layout;
 use crate::stream::Decoder;
 use crate::{Error, segment_name};
 use arrow_schema::Schema;
 use fathom_core::sample::Sample;
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Rows that are handed to the Parquet encoder at once.
-const CHUNK_ROWS: usize = 4_096;
-/// Rows of a row group: what a reader, and the encoder here, must hold at once.
-const GROUP_ROWS: usize = 128 << 10;
 
 /// A segment that stands in a Parquet file, durably and under its final name.
 #[derive(Debug)]
@@ -34,55 +29,50 @@ pub(crate) struct Closed {
     pub(crate) damage: Option<Damage>,
 }
 
-/// How samples are stored in Parquet. Measured column by column against plain, dictionary and byte-stream-split, delta
-/// is the smallest or within 0.15 bytes of it for every column, the buckets too, and by far the smallest for stamps.
-fn properties() -> Result<WriterProperties, ParquetError> {
-    let builder = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
-        .set_dictionary_enabled(false)
-        .set_encoding(Encoding::DELTA_BINARY_PACKED)
-        .set_max_row_group_row_count(Some(GROUP_ROWS))
-        .set_data_page_row_count_limit(GROUP_ROWS / 4)
-        .set_write_batch_size(CHUNK_ROWS)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_offset_index_disabled(true)
-        .set_created_by(format!("fathom-recording {}", env!("CARGO_PKG_VERSION")));
-    Ok(builder.build())
-}
-
 /// Writes samples as Parquet, with bounded memory.
 pub(crate) struct ParquetSink<W: Write + Send> {
-    writer: ArrowWriter<W>,
+    /// Until there are enough rows to see how they are encoded best; then the writer has it.
+    out: Option<W>,
+    writer: Option<ArrowWriter<W>>,
+    layout: Layout,
     schema: Arc<Schema>,
     waiting: Vec<Sample>,
     rows: u64,
 }
 
 impl<W: Write + Send> ParquetSink<W> {
-    pub(crate) fn new(out: W) -> Result<Self, ParquetError> {
-        let schema = Arc::new(arrow_schema());
-        let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties()?))?;
-        Ok(Self { writer, schema, waiting: Vec::new(), rows: 0 })
+    pub(crate) fn new(out: W, layout: Layout) -> Self {
+        let schema = Arc::new(layout.schema());
+        Self { out: Some(out), writer: None, layout, schema, waiting: Vec::new(), rows: 0 }
     }
 
     pub(crate) fn push(&mut self, samples: &[Sample]) -> Result<(), ParquetError> {
-        // Flushes of a slow probe are one row each: they are gathered, a batch costs 15 arrays.
+        // Flushes of a slow probe are one row each: they are gathered, a batch costs an array a column.
         self.waiting.extend_from_slice(samples);
-        if self.waiting.len() >= CHUNK_ROWS { self.write() } else { Ok(()) }
+        let enough = if self.writer.is_none() { TRIAL_ROWS } else { CHUNK_ROWS };
+        if self.waiting.len() >= enough { self.write() } else { Ok(()) }
     }
 
     fn write(&mut self) -> Result<(), ParquetError> {
-        if !self.waiting.is_empty() {
-            self.writer.write(&to_batch(&self.schema, &self.waiting)?)?;
-            self.rows += self.waiting.len() as u64;
-            self.waiting.clear();
+        if let Some(out) = self.out.take() {
+            self.writer = Some(encoding::writer(out, self.layout, &self.schema, &self.waiting)?);
         }
+        let Some(writer) = &mut self.writer else {
+            return Err(ParquetError::General("the file could not be begun".to_owned()));
+        };
+        for chunk in self.waiting.chunks(CHUNK_ROWS) {
+            writer.write(&to_batch(&self.schema, self.layout.columns(), chunk)?)?;
+        }
+        self.rows += self.waiting.len() as u64;
+        self.waiting.clear();
         Ok(())
     }
 
     pub(crate) fn finish(mut self) -> Result<u64, ParquetError> {
         self.write()?;
-        self.writer.close()?;
+        if let Some(writer) = self.writer {
+            writer.close()?;
+        }
         Ok(self.rows)
     }
 }
@@ -115,7 +105,13 @@ impl Write for &mut Summed<'_> {
 
 /// Turns `samples-NNNNN.arrows` into `samples-NNNNN.parquet`; the open segment stays where it is. With `whole`, an
 /// open segment that cannot be read to its end is an error; without, what can be read is kept.
-pub(crate) fn convert(disk: &dyn Disk, dir: &Path, ordinal: u32, whole: bool) -> Result<Closed, Error> {
+pub(crate) fn convert(
+    disk: &dyn Disk,
+    dir: &Path,
+    ordinal: u32,
+    layout: Layout,
+    whole: bool,
+) -> Result<Closed, Error> {
     let name = segment_name(ordinal, "arrows");
     let source = dir.join(&name);
     let input = crate::plain::open(&source).map_err(Error::io("open", &source))?;
@@ -128,7 +124,7 @@ pub(crate) fn convert(disk: &dyn Disk, dir: &Path, ordinal: u32, whole: bool) ->
     let written = (|| {
         let out = disk.create(&temporary).map_err(Error::io("create", &temporary))?;
         let mut sink = Summed { disk, file: &out, crc: crc32fast::Hasher::new(), bytes: 0, failed: None };
-        let (rows, last_ns) = match fill(&mut sink, &mut decoder) {
+        let (rows, last_ns) = match fill(&mut sink, layout, &mut decoder) {
             Ok(done) => done,
             Err(e) => {
                 return Err(match sink.failed {
@@ -155,9 +151,10 @@ pub(crate) fn convert(disk: &dyn Disk, dir: &Path, ordinal: u32, whole: bool) ->
 
 fn fill(
     sink: &mut Summed<'_>,
+    layout: Layout,
     batches: impl Iterator<Item = Vec<Sample>>,
 ) -> Result<(u64, Option<i64>), ParquetError> {
-    let mut parquet = ParquetSink::new(sink)?;
+    let mut parquet = ParquetSink::new(sink, layout);
     let mut last_ns = None;
     for samples in batches {
         last_ns = last_ns.max(samples.iter().map(last_moment).max());

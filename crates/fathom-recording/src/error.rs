@@ -36,7 +36,7 @@ pub enum Error {
     },
     /// It was written in a format of the future.
     #[error(
-        "{} has format version {found}, and this program reads version {}; use a newer fathom",
+        "{} has format version {found}, and this program reads up to version {}; use a newer fathom",
         path.display(),
         crate::FORMAT_VERSION
     )]

@@ -1,6 +1,7 @@
 //! Samples for other programs.
 
 use crate::convert::ParquetSink;
+use crate::layout::Layout;
 use crate::manifest::Manifest;
 use crate::peers::{RowFormat, Run, rows};
 use crate::recording::Recording;
@@ -13,7 +14,7 @@ use std::io::{self, Write};
 pub enum Format {
     /// Every column, with a header; an absent value is an empty field.
     Csv,
-    /// One Parquet file.
+    /// One Parquet file, with every column.
     Parquet,
     /// A peer's file of rows.
     Peer(RowFormat),
@@ -108,7 +109,7 @@ fn chunks_to_parquet(
     mut chunks: impl Iterator<Item = Vec<Sample>>,
     out: impl Write + Send,
 ) -> Result<(), parquet::errors::ParquetError> {
-    let mut sink = ParquetSink::new(out)?;
+    let mut sink = ParquetSink::new(out, Layout::Whole);
     chunks.try_for_each(|chunk| sink.push(&chunk))?;
     sink.finish().map(drop)
 }

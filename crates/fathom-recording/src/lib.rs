@@ -15,10 +15,12 @@ mod convert;
 mod damage;
 mod discard;
 mod disk;
+mod encoding;
 mod error;
 mod events;
 mod export;
 mod keeper;
+mod layout;
 mod manifest;
 mod packed;
 pub mod peers;
@@ -53,8 +55,8 @@ pub use recover::{Recovery, recover};
 pub use rotation::remove_old;
 pub use verify::{Finding, Verification, verify};
 
-/// The format this program writes.
-pub const FORMAT_VERSION: u64 = 1;
+/// The format this program writes; it reads every one before.
+pub const FORMAT_VERSION: u64 = 2;
 /// The manifest's file name.
 pub(crate) const MANIFEST: &str = "recording.json";
 /// The event log's file name.

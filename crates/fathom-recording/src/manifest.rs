@@ -204,7 +204,7 @@ impl Manifest {
         // The version is looked at before anything else: a later format need not have the same fields.
         let value: Value = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
         match value.get("format_version").and_then(Value::as_u64) {
-            Some(FORMAT_VERSION) => {}
+            Some(1..=FORMAT_VERSION) => {}
             Some(found) if found > FORMAT_VERSION => return Err(Error::FutureVersion { path, found }),
             _ => return Err(bad("it names no format_version that ever was".to_owned())),
         }

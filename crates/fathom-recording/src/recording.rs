@@ -1,10 +1,11 @@
 //! Reading a recording: a finished one, an interrupted one, or one that is being written.
 
 use crate::checksum::LogSum;
-use crate::columns::{arrow_schema, from_batch};
+use crate::columns::from_batch;
 use crate::convert::Closed;
 use crate::damage::Damage;
 use crate::events::{Entry, Events};
+use crate::layout::Layout;
 use crate::stream::Decoder;
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
 use fathom_core::event::EventKind;
@@ -19,6 +20,9 @@ use std::path::{Path, PathBuf};
 
 /// Samples that are read at once.
 const CHUNK_ROWS: usize = 8_192;
+
+/// Why a file with other columns than ours is not read.
+const OTHER_COLUMNS: &str = "its columns are those of no format version that this program knows";
 
 /// Folders below one that are searched for recordings.
 const DEPTH: usize = 3;
@@ -243,19 +247,15 @@ impl Recording {
         }
         let builder =
             ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| broken(&name, len, &e.to_string()))?;
-        let expected = arrow_schema();
-        let same = expected.fields().iter().zip(builder.schema().fields()).all(|(a, b)| {
-            a.name() == b.name() && a.data_type() == b.data_type() && a.is_nullable() == b.is_nullable()
-        });
-        if !same || builder.schema().fields().len() != expected.fields().len() {
-            return Err(broken(&name, len, "its columns are not those of format version 1"));
-        }
+        let Some(layout) = Layout::of_schema(builder.schema()) else {
+            return Err(broken(&name, len, OTHER_COLUMNS));
+        };
         if builder.metadata().file_metadata().num_rows() as u64 != listed.rows {
             return Err(broken(&name, len, &format!("it should have {}", count(listed.rows, "row"))));
         }
         let reader =
             builder.with_batch_size(CHUNK_ROWS).build().map_err(|e| broken(&name, len, &e.to_string()))?;
-        Ok(Source::Parquet { reader, name, len })
+        Ok(Source::Parquet { reader, layout, name, len })
     }
 }
 
@@ -271,7 +271,7 @@ fn unreadable(name: &str, bytes: u64, error: &std::io::Error) -> Damage {
 #[derive(Debug)]
 enum Source {
     Arrows(Decoder<BufReader<File>>),
-    Parquet { reader: ParquetRecordBatchReader, name: String, len: u64 },
+    Parquet { reader: ParquetRecordBatchReader, layout: Layout, name: String, len: u64 },
 }
 
 /// The samples of a recording in bounded pieces. What cannot be read is left out and stands in
@@ -303,7 +303,7 @@ impl Samples<'_> {
                 self.damage.extend(decoder.damage().cloned());
                 None
             }),
-            Source::Parquet { reader, name, len } => {
+            Source::Parquet { reader, layout, name, len } => {
                 let batch = match reader.next()? {
                     Ok(batch) => batch,
                     Err(e) => {
@@ -311,8 +311,8 @@ impl Samples<'_> {
                         return None;
                     }
                 };
-                let Some((samples, disagreeing)) = from_batch(&batch) else {
-                    self.damage.push(broken(name, *len, "its columns are not those of format version 1"));
+                let Some((samples, disagreeing)) = from_batch(layout.columns(), &batch) else {
+                    self.damage.push(broken(name, *len, OTHER_COLUMNS));
                     return None;
                 };
                 self.disagreeing += disagreeing;

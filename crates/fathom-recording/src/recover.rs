@@ -5,6 +5,7 @@ use crate::damage::Damage;
 use crate::discard::is_only_begun;
 use crate::disk::{self, Disk};
 use crate::events::Entry;
+use crate::layout::Layout;
 use crate::manifest::{timestamp, utc_ns};
 use crate::recorder::appender::Appender;
 use crate::recorder::{lock, progress, tidy};
@@ -80,10 +81,12 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
         let kind = EventKind::RecordingStarted {};
         events.line(disk, &Event { at: manifest.started_at, mono_ns, connection: None, kind })?;
     }
+    // Segments are as the version says that the recording began with.
+    let layout = Layout::of_version(manifest.format_version);
     for &ordinal in recording.ordinals() {
         let old = dir.join(segment_name(ordinal, "arrows"));
         if old.exists() && !recording.is_closed(ordinal) {
-            let closed = convert(disk, dir, ordinal, false)?;
+            let closed = convert(disk, dir, ordinal, layout, false)?;
             recovery.needed = true;
             recovery.rows += closed.rows;
             last_ns = last_ns.max(closed.last_ns);

@@ -320,7 +320,7 @@ fn check_schema(metadata: &[u8]) -> Result<(), Unreadable> {
     };
     let Some(fields) = schema.fields() else { return bad("the schema has no columns") };
     if schema.endianness() != Endianness::Little || fields.len() != COLUMNS.len() {
-        return bad("the schema is not that of format version 1");
+        return bad("the schema is not that of the format");
     }
     for (field, column) in fields.iter().zip(&COLUMNS) {
         let int = if field.type_type() == Type::Int { field.type_as_int() } else { None };
@@ -332,7 +332,7 @@ fn check_schema(metadata: &[u8]) -> Result<(), Unreadable> {
                     && int.is_signed() == (column.kind == Kind::I64)
             });
         if !fits {
-            return bad(format!("column {} is not that of format version 1", column.name));
+            return bad(format!("column {} is not that of the format", column.name));
         }
     }
     Ok(())
@@ -361,7 +361,7 @@ fn decode(metadata: &[u8], body: &[u8]) -> Result<Vec<Sample>, Unreadable> {
         || buffers.len() != 2 * COLUMNS.len()
         || !(0..=MAX_ROWS).contains(&rows)
     {
-        return bad("a record batch does not have the layout of format version 1");
+        return bad("a record batch does not have the layout of the format");
     }
     let mut samples = vec![Sample::default(); rows as usize];
     // The buffers stand one after the other and fill the body, so that a damaged offset, which the checksum of the

@@ -99,7 +99,7 @@ fn it_records_by_default_under_its_label_and_the_time() {
 
     let manifest = fs::read_to_string(entries[0].join("recording.json")).expect("a manifest");
     let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
-    assert_eq!((&manifest["format_version"], &manifest["label"]), (&1.into(), &"zone-1".into()));
+    assert_eq!((&manifest["format_version"], &manifest["label"]), (&2.into(), &"zone-1".into()));
     let path = serde_json::json!({"from": "az1", "to": "az2", "via": "peering", "tags": {"vm": "D3v2", "team": "db"}});
     assert_eq!((&manifest["path"], &summary["path"]), (&path, &path));
     assert_eq!(manifest["reflector"]["address"], echo.address().to_string());

@@ -14,9 +14,12 @@ from fathometer.dataset.engines import ENGINES, roll_up
 from fathometer.errors import FathometerError
 from support.programs import tool
 from support.random_recordings import random_recording
+from support.recordings import write
 
 SETS = int(os.environ.get("FATHOM_ENGINE_SETS", "4"))
 """Random recordings; every seventh, the first included, has silences."""
+LAYOUTS = {"whole": lambda _: False, "derived": lambda _: True, "mixed": lambda ordinal: ordinal == 0}
+"""The same samples in closed segments of format version 1, of 2, and of both."""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,17 @@ def recordings(tmp_path_factory):
     for seed in range(SETS):
         # A label may hold what a pattern means otherwise.
         random_recording(root / f"label=a[{seed}]", seed)
+    for name, derived in LAYOUTS.items():
+        random_recording(root / name, 13, derived)
+    # Where octaves of buckets begin, and beyond the last one.
+    edges = np.array([(1 << k) + d for k in range(1, 51) for d in (-1, 0, 1)])
+    write(root / "edges", edges, derived=LAYOUTS["derived"])
     return open_recordings([root], counted=True)
+
+
+def same(one, other):
+    pairs = [pair for x, y in zip(one.cells, other.cells, strict=True) for pair in zip(x, y, strict=True)]
+    return one.paths == other.paths and all(np.array_equal(x, y) for x, y in pairs)
 
 
 # PySpark drops the sockets of its answers without closing them, which pytest makes a failure.
@@ -47,6 +60,10 @@ def test_an_engine_counts_what_the_scan_counts_bit_by_bit(recordings, engine):
         for path, x, y in zip(ours.paths, ours.cells, theirs.cells, strict=True):
             for name in x._fields:
                 assert np.array_equal(getattr(x, name), getattr(y, name)), (recording.directory, path, name)
+    named = {r.directory.name: rollup for r, rollup in zip(recordings, rollups, strict=True)}
+    assert len({closed.derived for r in recordings for closed in r.source.closed}) == 2
+    for name in LAYOUTS:
+        assert same(named[name], named["whole"]), name
 
 
 def test_an_unknown_engine_is_wrong_usage(recordings):

@@ -18,6 +18,7 @@ from fathometer.dataset.steps import LADDER, MOST, step_of
 from fathometer.errors import FathometerError
 from support.random_recordings import random_recording
 from support.recordings import START, UNANSWERED, write
+from support.recordings import bucket as bucket_by_hand
 
 SEEDS = range(14)
 
@@ -45,7 +46,7 @@ def one_by_one(recording):
             Flags.WARM_UP in flags,
         )
         answered = row["rtt_ns"] is not None
-        bucket = row["rtt_bucket"] >> SHIFT << SHIFT if answered else LOST
+        bucket = int(bucket_by_hand(row["rtt_ns"])) >> SHIFT << SHIFT if answered else LOST
         cell = cells[(*key, row["sent_ns"] // rollup.step_ns, bucket)]
         cell[0] += 1
         cell[1] += row["rtt_ns"] or 0

@@ -121,7 +121,7 @@ def by_silence(directory):
         if before is None or before["connection"] != row["connection"]:
             gap = None
         else:
-            silent = row["sent_ns"] - row["lateness_ns"] - before["sent_ns"] - before["rtt_ns"]
+            silent = row["due_ns"] - before["sent_ns"] - before["rtt_ns"]
             near = [g for g in GAPS.values() if abs(silent - g) <= g / 20]
             assert near or abs(silent) < MS, "a silence of the plan, or none"
             gap = near[0] if near else gap

@@ -25,13 +25,37 @@ def iso(at_ns):
 
 def bucket(rtt_ns):
     """The log-linear bucket of DESIGN.md 5, by floating point: exact below 2^53."""
-    octave = np.maximum(np.frexp(np.asarray(rtt_ns, dtype=np.float64))[1] - 12, 0)
-    return 2048 * octave + (rtt_ns >> octave)
+    known = np.minimum(rtt_ns, (1 << 42) - 1)
+    octave = np.maximum(np.frexp(np.asarray(known, dtype=np.float64))[1] - 12, 0)
+    return 2048 * octave + (known >> octave)
 
 
 def lognormal_ns(seed, n, median_us=1000.0, sigma=0.15):
     rng = np.random.default_rng(seed)
     return np.round(median_us * 1e3 * np.exp(sigma * rng.standard_normal(n))).astype(np.int64)
+
+
+def without_derived(table):
+    """The columns of a closed segment of format version 2, as `schema/recording.md` has them, by integers of
+    Python.
+    """
+
+    def wrapped(value):
+        return None if value is None else (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+    column = {name: table.column(name).to_pylist() for name in table.column_names}
+    due = [wrapped(s - late) for s, late in zip(column["sent_ns"], column["lateness_ns"], strict=True)]
+    parts = zip(*(column[f"{name}_ns"] for name in ("backward", "rtt", "reflector", "forward")), strict=True)
+    shift = [wrapped(None if b is None else b - (r or 0) + (x or 0) + (f or 0)) for b, r, x, f in parts]
+    fields = []
+    for field in table.schema:
+        if field.name == "lateness_ns":
+            fields.append((pa.field("due_ns", pa.int64(), nullable=False), pa.array(due, pa.int64())))
+        elif field.name == "backward_ns":
+            fields.append((pa.field("clock_shift_ns", pa.int64()), pa.array(shift, pa.int64())))
+        elif field.name != "rtt_bucket":
+            fields.append((field, table.column(field.name)))
+    return pa.table([array for _, array in fields], schema=pa.schema([field for field, _ in fields]))
 
 
 def write(
@@ -49,16 +73,18 @@ def write(
     events=(),
     ended=True,
     manifest=(),
+    derived=lambda _: False,
 ):
     """Writes a recording; `rtt_ns` an array (`UNANSWERED` where no echo came) or an iterable of arrays.
 
     `columns`: more of them by name, each a function of the samples' ordinals; `flags` are added to ours.
+    `derived`: whether the segment of an ordinal lacks the columns that can be derived (format version 2).
     `events`: dictionaries with `at_ns` and `kind`; `manifest`: fields that replace ours.
     """
     directory.mkdir(parents=True)
     parts = [rtt_ns] if isinstance(rtt_ns, np.ndarray) else rtt_ns
     schema = arrow_schema()
-    lines, sent_so_far = [], 0
+    lines, sent_so_far, whole = [], 0, True
     for ordinal, given in enumerate(parts):
         part = np.asarray(given, dtype=np.int64)
         n = len(part)
@@ -82,7 +108,10 @@ def write(
             pa.array(ours[f.name]).cast(f.type) if f.name in ours else pa.nulls(n, f.type) for f in schema
         ]
         name = f"samples-{ordinal:05}.parquet"
-        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), directory / name, compression="zstd")
+        table = pa.Table.from_arrays(arrays, schema=schema)
+        whole = whole and not derived(ordinal)
+        table = without_derived(table) if derived(ordinal) else table
+        pq.write_table(table, directory / name, compression="zstd")
         data = (directory / name).read_bytes()
         sent_so_far += n
         lines.append(
@@ -110,7 +139,7 @@ def write(
             }
             file.write(json.dumps(said) + "\n")
     made = {
-        "format_version": 1,
+        "format_version": 1 if whole else 2,
         "id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{directory.name} {label} {start_ns}")),
         "label": label,
         "path": {"from": "here", "to": "there", "via": None, "tags": {}},

@@ -3,6 +3,7 @@
 use super::appender::Appender;
 use super::{FLUSH_ROWS, INLINE_ROWS, Recorder};
 use crate::convert::{Closed, convert};
+use crate::layout::Layout;
 use crate::packed::Packed;
 use crate::stream::head;
 use crate::{Error, segment_name};
@@ -100,19 +101,24 @@ impl Recorder {
             return self.close_unclosed();
         }
         let (disk, dir, ordinal) = (Arc::clone(&self.disk), self.dir.clone(), segment.ordinal);
+        let layout = self.layout();
         let thread = std::thread::Builder::new()
             .name("segment".to_owned())
-            .spawn(move || convert(disk.as_ref(), &dir, ordinal, true))
+            .spawn(move || convert(disk.as_ref(), &dir, ordinal, layout, true))
             .map_err(Error::io("start a thread to close", &segment.file.path))?;
         self.closing = Some((segment.ordinal, thread));
         self.unclosed.retain(|&ordinal| ordinal != segment.ordinal);
         Ok(())
     }
 
+    fn layout(&self) -> Layout {
+        Layout::of_version(self.manifest.format_version)
+    }
+
     /// Closes what could not be closed at its time.
     pub(super) fn close_unclosed(&mut self) -> Result<(), Error> {
         while let Some(&ordinal) = self.unclosed.first() {
-            let closed = convert(self.disk.as_ref(), &self.dir, ordinal, true)?;
+            let closed = convert(self.disk.as_ref(), &self.dir, ordinal, self.layout(), true)?;
             self.list_closed(ordinal, &closed)?;
             self.unclosed.remove(0);
         }

@@ -43,7 +43,8 @@ fn arrow_itself_reads_the_stream() {
     for bytes in [stream(20), blocks] {
         let reader = arrow_ipc::reader::StreamReader::try_new(&bytes[..], None).unwrap();
         assert_eq!(*reader.schema(), crate::columns::arrow_schema());
-        let read = reader.flat_map(|batch| crate::columns::from_batch(&batch.unwrap()).unwrap().0);
+        let read =
+            reader.flat_map(|batch| crate::columns::from_batch(&crate::COLUMNS, &batch.unwrap()).unwrap().0);
         assert_eq!(read.collect::<Vec<_>>(), samples(0..20));
         assert_eq!(decode(&bytes), (samples(0..20), None));
     }

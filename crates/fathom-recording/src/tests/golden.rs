@@ -34,16 +34,18 @@ fn rows(dir: &Path) -> Value {
 }
 
 #[test]
-fn the_closed_recording_reads_as_written_down() {
-    let dir = copy("closed");
-    let expected = &json("golden/expected.json")["closed"];
-    assert_eq!(rows(dir.path()), expected["rows"]);
-    let found = verify(dir.path(), |_| {}).unwrap();
-    assert_eq!(found.events, expected["events"].as_u64().unwrap());
-    assert!(found.is_sound(), "{found:?}");
-    let recording = Recording::open(dir.path()).unwrap();
-    assert_eq!(recording.manifest().path.tags["size"], "B1");
-    assert_eq!(recording.manifest().extra["written_by_a_later_version"][0], 1);
+fn the_closed_recordings_of_either_version_read_as_written_down() {
+    for name in ["closed", "derived"] {
+        let dir = copy(name);
+        let expected = &json("golden/expected.json")[name];
+        assert_eq!(rows(dir.path()), expected["rows"]);
+        let found = verify(dir.path(), |_| {}).unwrap();
+        assert_eq!(found.events, expected["events"].as_u64().unwrap());
+        assert!(found.is_sound(), "{found:?}");
+        let recording = Recording::open(dir.path()).unwrap();
+        assert_eq!(recording.manifest().path.tags["size"], "B1");
+        assert_eq!(recording.manifest().extra["written_by_a_later_version"][0], 1);
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod damaged;
 mod durable;
 mod golden;
 mod killed;
+mod layouts;
 #[cfg(unix)]
 mod modes;
 mod ordinary;

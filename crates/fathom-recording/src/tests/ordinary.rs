@@ -102,10 +102,10 @@ fn a_file_in_the_place_of_a_directory_leads_to_its_recording() {
 #[test]
 fn a_future_format_is_named_as_such() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("recording.json"), r#"{"format_version": 2, "everything": "else"}"#)
+    std::fs::write(dir.path().join("recording.json"), r#"{"format_version": 3, "everything": "else"}"#)
         .unwrap();
     let error = Recording::open(dir.path()).unwrap_err();
-    assert!(matches!(error, Error::FutureVersion { found: 2, .. }), "{error}");
+    assert!(matches!(error, Error::FutureVersion { found: 3, .. }), "{error}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fathometer.dataset.layout import row_batches
 from fathometer.dataset.source import Closed, opened
 
 ROWS: Final = 1 << 16
@@ -68,7 +69,7 @@ def batches(part: Closed | pa.Table, columns: list[str]) -> Iterator[Batch]:
         only = part.sizes[0] if part.sizes[0] == part.sizes[1] else None
         names = [c for c in columns if c != "size" or only is None]
         with opened(part) as file, pq.ParquetFile(file) as parquet:
-            for each in parquet.iter_batches(ROWS, columns=names, use_threads=False):
+            for each in row_batches(parquet, names, ROWS):
                 yield batch_of(each, only)
         return
     names = [c for c in columns if c in part.column_names]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from fathometer.counts import count
 from fathometer.dataset import expression
 from fathometer.dataset.histogram import Ints
+from fathometer.dataset.layout import DUE
 from fathometer.dataset.rollup import LOST, Cells, PathCounts, PathKey, Rollup, packed
 from fathometer.dataset.scan import span
 from fathometer.dataset.steps import step_of
@@ -33,9 +34,22 @@ if TYPE_CHECKING:
 
     from fathometer.dataset.recording import Recording
 
-COLUMNS: Final = ("connection", "seq", "size", "sent_ns", "lateness_ns", "rtt_ns", "rtt_bucket", "flags")
+COLUMNS: Final = ("connection", "seq", "size", "sent_ns", DUE, "rtt_ns", "flags")
+"""What the query reads; `_selected` makes them of a file."""
+_STORED: Final = tuple("lateness_ns" if c == DUE else c for c in COLUMNS)
 _NEEDS: Final = {"duckdb": "duckdb", "clickhouse": "chdb", "spark": "pyspark"}
 ENGINES: Final = tuple(_NEEDS)
+
+
+class File(NamedTuple):
+    """A file of samples."""
+
+    name: str
+    recording: int
+    """The recording's ordinal."""
+    step_ns: int
+    derived: bool
+    """Which of two layouts it has: see `layout`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +57,7 @@ class FilesOfOneQuery:
     """Recordings whose samples one query counts: all have the same silences."""
 
     gaps_ns: tuple[int, ...]
-    files: tuple[tuple[str, int, int], ...]
-    """Of each file the name, the ordinal of its recording, and the length of its steps."""
+    files: tuple[File, ...]
 
 
 def roll_up(
@@ -85,7 +98,7 @@ def _engine(name: str) -> Callable[[FilesOfOneQuery], tuple[pa.Table, pa.Table]]
 
 def _batches(recordings: Sequence[Recording], scratch: Path) -> list[FilesOfOneQuery]:
     """The files of all recordings. What is in an open segment becomes a file of its own."""
-    by_gaps: dict[tuple[int, ...], list[tuple[str, int, int]]] = {}
+    by_gaps: dict[tuple[int, ...], list[File]] = {}
     for ordinal, recording in enumerate(recordings):
         source = recording.source
         if source is None or not source.rows:
@@ -94,12 +107,18 @@ def _batches(recordings: Sequence[Recording], scratch: Path) -> list[FilesOfOneQ
         mine = by_gaps.setdefault(recording.manifest.idle_gaps_ns, [])
         for closed in source.closed:
             path = closed.path
-            mine.append((str(path.absolute()) if isinstance(path, Path) else str(path), ordinal, step))
+            name = str(path.absolute()) if isinstance(path, Path) else str(path)
+            mine.append(File(name, ordinal, step, closed.derived))
         if source.open is not None and source.open.num_rows:
             file = scratch / f"open-{ordinal}.parquet"
-            pq.write_table(source.open.select(COLUMNS), file)
-            mine.append((str(file), ordinal, step))
+            pq.write_table(source.open.select(_STORED), file)
+            mine.append(File(str(file), ordinal, step, derived=False))
     return [FilesOfOneQuery(gaps, tuple(files)) for gaps, files in by_gaps.items()]
+
+
+def _selected(*, derived: bool) -> list[str]:
+    """`COLUMNS` in SQL, of files of one layout."""
+    return [c if derived or c != DUE else f"sent_ns - lateness_ns AS {DUE}" for c in COLUMNS]
 
 
 def _queries(samples: ibis.Table, batch: FilesOfOneQuery) -> tuple[ibis.Table, ibis.Table]:
@@ -142,16 +161,20 @@ def _duckdb(batch: FilesOfOneQuery) -> tuple[pa.Table, pa.Table]:
     duckdb: Any = importlib.import_module("duckdb")
     options = {"threads": _threads(), "preserve_insertion_order": False}
     with _told("duckdb"), duckdb.connect(":memory:", config=options) as connection:
-        quoted = ["'" + file.replace("'", "''") + "'" for file, _, _ in batch.files]
-        # What a label may hold and a pattern means otherwise is put into brackets.
-        plain = ", ".join("".join(f"[{c}]" if c in "*?[" else c for c in name) for name in quoted)
-        files = ", ".join(f"({q}, {o}, {step})" for q, (_, o, step) in zip(quoted, batch.files, strict=True))
-        connection.execute(
-            f"""CREATE TEMP VIEW samples AS
-                SELECT {", ".join(f"s.{c}" for c in COLUMNS)}, f.recording, f.step_ns
-                FROM read_parquet([{plain}], hive_partitioning = false, filename = true) AS s
-                JOIN (VALUES {files}) AS f (file, recording, step_ns) ON s.filename = f.file"""
-        )
+        parts = []
+        for derived in {file.derived for file in batch.files}:
+            mine = [file for file in batch.files if file.derived == derived]
+            quoted = ["'" + file.name.replace("'", "''") + "'" for file in mine]
+            # What a label may hold and a pattern means otherwise is put into brackets.
+            plain = ", ".join("".join(f"[{c}]" if c in "*?[" else c for c in name) for name in quoted)
+            each = zip(quoted, mine, strict=True)
+            files = ", ".join(f"({q}, {file.recording}, {file.step_ns})" for q, file in each)
+            parts.append(
+                f"""SELECT {", ".join(_selected(derived=derived))}, f.recording, f.step_ns
+                    FROM read_parquet([{plain}], hive_partitioning = false, filename = true) AS s
+                    JOIN (VALUES {files}) AS f (file, recording, step_ns) ON s.filename = f.file"""
+            )
+        connection.execute(f"CREATE TEMP VIEW samples AS {' UNION ALL '.join(parts)}")
         return _both(
             _table(), batch, lambda q: connection.sql(str(ibis.to_sql(q, dialect="duckdb"))).to_arrow_table()
         )
@@ -177,14 +200,16 @@ def _clickhouse(batch: FilesOfOneQuery) -> tuple[pa.Table, pa.Table]:
     sessions: Any = importlib.import_module("chdb.session")
     with _told("clickhouse"), sessions.Session() as session:
         # As the query says of each file which recording it is of, it needs no table of files.
-        types = {"rtt_ns": "Nullable(Int64)", "rtt_bucket": "Nullable(UInt16)"}
         plain = {"connection": "UInt32", "seq": "UInt64", "size": "UInt32", "flags": "UInt16"}
-        shape = ", ".join(f"{c} {types.get(c) or plain.get(c, 'Int64')}" for c in COLUMNS)
-        parts = [
-            f"SELECT {', '.join(COLUMNS)}, {ordinal}::Int64 AS recording, {step}::Int64 AS step_ns "
-            f"FROM file({_literal(file)}, 'Parquet', {_literal(shape)})"
-            for file, ordinal, step in batch.files
-        ]
+        types = {"rtt_ns": "Nullable(Int64)", **plain}
+        parts = []
+        for file in batch.files:
+            shape = ", ".join(f"{c} {types.get(c, 'Int64')}" for c in (COLUMNS if file.derived else _STORED))
+            parts.append(
+                f"SELECT {', '.join(_selected(derived=file.derived))}, "
+                f"{file.recording}::Int64 AS recording, {file.step_ns}::Int64 AS step_ns "
+                f"FROM file({_literal(file.name)}, 'Parquet', {_literal(shape)})"
+            )
         session.query(f"CREATE VIEW samples AS {' UNION ALL '.join(parts)}")
 
         def run(query: ibis.Table) -> pa.Table:
@@ -217,12 +242,12 @@ def _spark(batch: FilesOfOneQuery) -> tuple[pa.Table, pa.Table]:
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
         samples = None
-        by_recording: dict[tuple[int, int], list[str]] = {}
-        for file, ordinal, step in batch.files:
-            by_recording.setdefault((ordinal, step), []).append(file)
-        for (ordinal, step), files in by_recording.items():
+        alike: dict[tuple[int, int, bool], list[str]] = {}
+        for name, *key in batch.files:
+            alike.setdefault((key[0], key[1], bool(key[2])), []).append(name)
+        for (ordinal, step, derived), files in alike.items():
             part = session.read.option("recursiveFileLookup", "false").parquet(*map(_escaped, files))
-            part = part.select(*COLUMNS, f.lit(ordinal).cast("long").alias("recording"))
+            part = part.selectExpr(*_selected(derived=derived), f"cast({ordinal} AS long) AS recording")
             part = part.withColumn("step_ns", f.lit(step).cast("long"))
             samples = part if samples is None else samples.unionAll(part)
         assert samples is not None

@@ -1,8 +1,8 @@
 """The rollup as one Ibis expression, for engines made for many machines.
 
-It uses integers only, and of those only what DuckDB, ClickHouse and Spark do alike, so that its rows are
-bit-equal to those of `scan`. The recording's ordinal, the length of its steps and the lengths of its silences
-come with the samples as columns, so that one expression does for all recordings together.
+It counts in integers only, and does with them only what DuckDB, ClickHouse and Spark do alike, so that its
+rows are bit-equal to those of `scan`. The recording's ordinal, the length of its steps and the lengths of its
+silences come with the samples as columns, so that one expression does for all recordings together.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fathometer.dataset.format import Flags
+from fathometer.dataset.histogram import MAX_NS, SUB_BITS, SUB_BUCKETS
 from fathometer.dataset.rollup import SHIFT
 from fathometer.dataset.silences import TOLERANCE_PART
 
@@ -29,6 +30,7 @@ PATHS: Final = (
     "min_ns",
     "max_ns",
 )
+_OCTAVES: Final = MAX_NS.bit_length() - SUB_BITS
 NO_BUCKET: Final = -1
 """Stands for the bucket of lost samples while engines count: not all of them group by an absent value."""
 
@@ -43,19 +45,34 @@ def _bit(flags: ibis.Value, flag: Flags) -> ibis.Value:
     return (flags % (2 * int(flag)) >= int(flag)).cast("int64")
 
 
+def _bucket(value: ibis.Value, low: int = 0, high: int = _OCTAVES - 1) -> ibis.Value:
+    """`histogram.bucket_of` a value up to `MAX_NS`, whose octave is one of these: a tree of comparisons, as
+    not every engine has a logarithm that is exact at powers of two.
+    """
+    import ibis
+
+    if low < high:
+        middle = (low + high) // 2
+        below, above = _bucket(value, low, middle), _bucket(value, middle + 1, high)
+        return ibis.ifelse(value < 2 * SUB_BUCKETS << middle, below, above)
+    # A division of floats, and exact: what is divided is a multiple, and below 2^53.
+    return SUB_BUCKETS * low + (_below(value, 1 << low) / (1 << low)).cast("int64")
+
+
 def keyed(samples: ibis.Table, gaps_ns: tuple[int, ...] = ()) -> ibis.Table:
     """The samples with their keys, and one column for each thing that is counted.
 
     Args:
-        samples: the format's columns, ``recording`` (ordinal) and ``step_ns``.
+        samples: the columns that `engines` makes of either layout, ``recording`` (ordinal) and ``step_ns``.
         gaps_ns: the silences of the plan of these recordings; empty: they have none.
     """
     import ibis
 
     marked = _silences(samples, gaps_ns) if gaps_ns else samples.mutate(silence=ibis.literal(0, "int64"))
+    marked = marked.mutate(in_range=ibis.least(marked.rtt_ns.cast("int64"), MAX_NS))
     flags, sent = marked.flags.cast("int64"), marked.sent_ns.cast("int64")
     answered = marked.rtt_ns.notnull()
-    bucket = marked.rtt_bucket.cast("int64")
+    bucket = _bucket(marked.in_range)
     return marked.select(
         recording=marked.recording.cast("int64"),
         size=marked.size.cast("int64"),
@@ -113,9 +130,8 @@ def _silences(samples: ibis.Table, gaps_ns: tuple[int, ...]) -> ibis.Table:
     before_sent, before_rtt = (
         samples[name].cast("int64").lag(1).over(along) for name in ("sent_ns", "rtt_ns")
     )
-    due = samples.sent_ns.cast("int64") - samples.lateness_ns.cast("int64")
     # Absent where there is no sample before, and where that one was not answered.
-    timed = samples.mutate(ordinal=seq, silent=due - (before_sent + before_rtt))
+    timed = samples.mutate(ordinal=seq, silent=samples.due_ns.cast("int64") - (before_sent + before_rtt))
     first = ibis.literal(0, "int64")
     for gap in gaps_ns:
         near = timed.silent.notnull() & ((timed.silent - gap).abs() <= gap // TOLERANCE_PART)

@@ -1,4 +1,4 @@
-"""The recording format, version 1, as ``schema/`` describes it: columns, flags, validators, times.
+"""The recording format, versions 1 and 2, as ``schema/`` describes it: columns, flags, validators, times.
 
 The JSON files in ``dataset/schema`` are copies of those in the repository's ``schema/``, so that they travel
 in the wheel; a test holds the copies against them.
@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+"""The newest that is read. Imported runs are written in version 1, which every program knows."""
 MANIFEST: Final = "recording.json"
 EVENTS: Final = "events.jsonl"
 LOCK: Final = ".lock"
@@ -49,16 +50,25 @@ def _read(name: str) -> dict[str, Any]:
 
 @cache
 def arrow_schema() -> pa.Schema:
-    """The columns of a sample segment, in order."""
-    columns = _read("samples.json")["columns"]
-    return pa.schema([pa.field(c["name"], getattr(pa, c["type"])(), c["nullable"]) for c in columns])
+    """The columns of a sample, in order."""
+    return pa.schema([_field(c) for c in _read("samples.json")["columns"]])
+
+
+@cache
+def closed_schema() -> pa.Schema:
+    """The columns in the file of a closed segment, in order: see `layout`."""
+    closed = _read("samples.json")["closed"]
+    return pa.schema([arrow_schema().field(c) if isinstance(c, str) else _field(c) for c in closed])
+
+
+def _field(column: dict[str, Any]) -> pa.Field:
+    return pa.field(column["name"], getattr(pa, column["type"])(), column["nullable"])
 
 
 @cache
 def queries_schema() -> pa.Schema:
     """The columns of a file of queries, in order."""
-    columns = _read("queries.json")["columns"]
-    return pa.schema([pa.field(c["name"], getattr(pa, c["type"])(), c["nullable"]) for c in columns])
+    return pa.schema([_field(c) for c in _read("queries.json")["columns"]])
 
 
 @cache

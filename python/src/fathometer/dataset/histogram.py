@@ -23,6 +23,8 @@ SUB_BITS: Final = 11
 SUB_BUCKETS: Final = 1 << SUB_BITS
 MAX_NS: Final = (1 << 42) - 1
 """The largest value with a bucket of its own, in ns."""
+_FIRST: Final = SUB_BUCKETS * (1023 + SUB_BITS - 1)
+"""What a float's exponent, with its bias of 1,023, adds to the number of a bucket."""
 MAX_SHIFT: Final = SUB_BITS
 """The coarsest histogram has one bucket an octave."""
 
@@ -30,11 +32,10 @@ MAX_SHIFT: Final = SUB_BITS
 def bucket_of(values_ns: npt.ArrayLike) -> Ints:
     """The bucket of each value in ns; negative values (which no round trip has) count as 0."""
     values = np.clip(np.asarray(values_ns, dtype=np.int64), 0, MAX_NS)
-    # frexp is exact: values below 2^53 have their own float, and its exponent is the position of the highest
-    # bit.
-    octave = np.maximum(np.frexp(values.astype(np.float64))[1].astype(np.int64) - 1 - SUB_BITS, 0)
-    bucket: Ints = SUB_BUCKETS * octave + (values >> octave)
-    return bucket
+    # Values below 2^53 have their own float. Its exponent is the position of the highest bit, and the bits
+    # after it are those that a bucket goes by.
+    large = (values.astype(np.float64).view(np.int64) >> 52 - SUB_BITS) - _FIRST
+    return np.where(values < SUB_BUCKETS, values, large)
 
 
 def bucket_low(buckets: npt.ArrayLike) -> Ints:

@@ -63,7 +63,7 @@ def read_manifest(directory: Place) -> Manifest:
             f"{path} is of format version {version}, and this program knows up to {FORMAT_VERSION}",
             "install a newer fathometer",
         )
-    if version != FORMAT_VERSION or isinstance(version, bool):
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise FathometerError(
             _OPERATION,
             f"{path} names no format_version that ever was, so it is no recording of ours",

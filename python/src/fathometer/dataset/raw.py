@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from fathometer.dataset.batches import Batch, Bools, batch_of, batches
 from fathometer.dataset.format import Flags
 from fathometer.dataset.histogram import Floats, Ints
+from fathometer.dataset.layout import row_batches
 from fathometer.dataset.selection import ALL, SILENCE, Selection
 from fathometer.dataset.source import Closed, opened
 from fathometer.errors import FathometerError
@@ -121,7 +122,7 @@ def _groups(closed: Closed, selection: Selection, names: list[str]) -> Iterator[
     with opened(closed) as file, pq.ParquetFile(file) as parquet:
         wanted = _wanted(parquet, selection)
         if wanted:
-            for part in parquet.iter_batches(row_groups=wanted, columns=names, use_threads=False):
+            for part in row_batches(parquet, names, groups=wanted):
                 yield batch_of(part, None)
 
 
@@ -203,8 +204,7 @@ def _backwards(recording: Recording, selection: Selection) -> Iterator[list[Batc
             continue
         with opened(closed) as file, pq.ParquetFile(file) as parquet:
             for group in reversed(_wanted(parquet, selection)):
-                parts = parquet.iter_batches(row_groups=[group], columns=names, use_threads=False)
-                yield [batch_of(part, None) for part in parts]
+                yield [batch_of(part, None) for part in row_batches(parquet, names, groups=[group])]
 
 
 def last_means(

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from fathometer.counts import count
 from fathometer.dataset.format import arrow_schema, segment_name, segment_ordinal
+from fathometer.dataset.layout import is_derived, is_known
 from fathometer.dataset.model import Damage, Event
 from fathometer.dataset.places import NO_FILE, Place, RemotePath, footer_of, regular, size_of
 from fathometer.dataset.source import Closed
@@ -123,17 +124,18 @@ def _parquet(directory: Place, ordinal: int, stated: Listed | None) -> Closed | 
         if not isinstance(path, RemotePath) and _checksum(path) != stated.crc32:
             return broken("it does not have the checksum its event states")
         with footer_of(path) as opened, pq.ParquetFile(opened) as file:
-            if not file.schema_arrow.remove_metadata().equals(arrow_schema()):
-                return broken("its columns are not those of format version 1")
+            if not is_known(file.schema_arrow):
+                return broken("its columns are those of no format version that this program knows")
             if file.metadata.num_rows != stated.rows:
                 return broken(f"it should have {count(stated.rows, 'row')}")
+            derived = is_derived(file.schema_arrow)
             (first, last), sizes = (_bounds(file, name) for name in ("sent_ns", "size"))
     except OSError as error:
         # Arrow tells of a damaged file as of one that cannot be read.
         return broken(f"cannot be read: {error.strerror or str(error).splitlines()[0]}")
     except (pa.ArrowException, ValueError) as error:
         return broken(f"it is no Parquet file: {str(error).splitlines()[0]}")
-    return Closed(path, stated.rows, stated.crc32, first, last, sizes)
+    return Closed(path, stated.rows, stated.crc32, first, last, sizes, derived)
 
 
 def _bounds(file: Any, name: str) -> tuple[int, int]:  # noqa: ANN401 - a ParquetFile
@@ -216,7 +218,7 @@ def _schema_length(data: pa.Buffer) -> int:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _UnreadableError(f"a message is not readable: {error}", torn=False) from None
     if not head.schema.remove_metadata().equals(arrow_schema()):
-        raise _UnreadableError("its columns are not those of format version 1", torn=False)
+        raise _UnreadableError("its columns are not those of the format", torn=False)
     return begun
 
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from fathometer.counts import count
 from fathometer.dataset.batches import Bools, numbers
 from fathometer.dataset.histogram import Ints
+from fathometer.dataset.layout import whole_table
 from fathometer.dataset.places import Place
 from fathometer.dataset.selection import SILENCE
 from fathometer.dataset.source import Source, opened
@@ -45,7 +46,7 @@ def marked(directory: Place, source: Source, gaps_ns: tuple[int, ...]) -> Source
         closed = []
         for segment in source.closed:
             with opened(segment) as file:
-                closed.append(pq.ParquetFile(file).read())
+                closed.append(whole_table(pq.ParquetFile(file)))
     except (OSError, pa.ArrowException) as error:
         raise FathometerError(
             "read samples", f"{directory}: {error}", "check it with `fathom recording verify`"

@@ -26,6 +26,8 @@ class Closed:
     last_sent_ns: int
     sizes: tuple[int, int]
     """The smallest and the largest payload."""
+    derived: bool
+    """Whether its file lacks the columns that can be derived: see `layout`."""
 
 
 @dataclass(frozen=True, slots=True)

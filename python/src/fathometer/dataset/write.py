@@ -23,7 +23,6 @@ from fathometer import __version__
 from fathometer.clean import all_cleaned
 from fathometer.dataset.format import (
     EVENTS,
-    FORMAT_VERSION,
     MANIFEST,
     Flags,
     arrow_schema,
@@ -172,7 +171,7 @@ def _fill(series: Series, directory: Path, tool: str, file: str) -> None:
     lines.append(_event(ended, began, "recording.ended", samples=rows))
     (directory / EVENTS).write_text("".join(lines), encoding="utf-8")
     manifest = {
-        "format_version": FORMAT_VERSION,
+        "format_version": 1,  # Which every program knows.
         "id": _uuid7(began),
         "label": series.label,
         "path": {"from": None, "to": None, "via": None, "tags": {}},

@@ -1,0 +1,112 @@
+"""Closed segments of format version 2 lack what can be derived: every row reads as it was written."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fathometer.dataset import open_recording
+from fathometer.dataset.batches import batches
+from fathometer.dataset.format import arrow_schema, closed_schema
+from fathometer.dataset.layout import is_derived, is_known, row_batches, whole_table
+from support.recordings import START, UNANSWERED, bucket, lognormal_ns, without_derived, write
+
+ANY = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-1_000, 1_000)
+SOME = st.none() | ANY
+ROW = st.fixed_dictionaries(
+    {
+        **dict.fromkeys(("sent_ns", "lateness_ns"), ANY),
+        "rtt_ns": st.none() | st.integers(0, (1 << 63) - 1) | st.integers(0, 100_000),
+        **dict.fromkeys(
+            ("send_stack_ns", "recv_stack_ns", "reflector_ns", "forward_ns", "backward_ns"), SOME
+        ),
+        "connection": st.integers(0, (1 << 32) - 1),
+        "seq": st.integers(0, (1 << 64) - 1),
+        "size": st.integers(0, (1 << 32) - 1),
+        "srtt_us": st.none() | st.integers(0, (1 << 32) - 1),
+        "retransmits": st.none() | st.integers(0, (1 << 16) - 1),
+        "flags": st.integers(0, (1 << 16) - 1),
+    }
+)
+
+
+def table_of(rows):
+    def whole(row):
+        rtt = row["rtt_ns"]
+        known = None if rtt is None else int(bucket(np.array([min(rtt, (1 << 42) - 1)]))[0])
+        return {**row, "rtt_bucket": known}
+
+    return pa.Table.from_pylist([whole(row) for row in rows], schema=arrow_schema())
+
+
+@given(st.lists(ROW, max_size=40), st.integers(1, 50))
+def test_every_row_reads_as_it_was_written(rows, at_once):
+    table = table_of(rows)
+    for stored in (table, without_derived(table)):
+        sink = pa.BufferOutputStream()
+        pq.write_table(stored, sink, row_group_size=17)
+        file = pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+        assert is_known(file.schema_arrow)
+        assert is_derived(file.schema_arrow) == (stored is not table)
+        assert whole_table(file).equals(table)
+        for name in table.column_names:
+            parts = list(row_batches(file, [name], at_once))
+            assert pa.Table.from_batches(parts, table.select([name]).schema).equals(table.select([name]))
+
+
+def test_the_columns_are_those_of_the_schema():
+    assert without_derived(table_of([])).schema.equals(closed_schema())
+
+
+@pytest.mark.parametrize("name", ["due_ns", "clock_shift_ns", "seq"])
+def test_a_file_without_one_of_the_columns_is_none_of_ours(name):
+    assert not is_known(without_derived(table_of([])).drop_columns([name]).schema)
+
+
+def test_recordings_of_either_layout_and_of_both_say_the_same(tmp_path):
+    rtt = lognormal_ns(5, 3_000)
+    rtt[::50] = UNANSWERED
+    noise = np.random.default_rng(6).integers(0, 90_000, len(rtt))
+
+    def answered(values):
+        return lambda seq: pa.array(values[seq], mask=rtt[seq] < 0)
+
+    columns = {
+        "lateness_ns": lambda seq: noise[seq],
+        "sent_ns": lambda seq: START + seq * 10**9 + noise[seq],
+        "reflector_ns": answered(noise // 9),
+        "forward_ns": answered(rtt // 3 - 400_000),
+        "backward_ns": answered(rtt - noise // 9 - rtt // 3 + 400_000 + (noise < 30) * 77),
+    }
+    kinds = {"whole": lambda _: False, "derived": lambda _: True, "both": lambda ordinal: ordinal == 1}
+    opened = [
+        open_recording(write(tmp_path / kind, iter(np.array_split(rtt, 3)), columns=columns, derived=derived))
+        for kind, derived in kinds.items()
+    ]
+    assert [[c.derived for c in r.source.closed] for r in opened] == [
+        [False] * 3,
+        [True] * 3,
+        [False, True, False],
+    ]
+    assert all(not r.damage for r in opened)
+
+    def read(recording):
+        every = [b for closed in recording.source.closed for b in batches(closed, arrow_schema().names)]
+        names = [n for n in arrow_schema().names if n != "size"]
+        return {
+            n: [
+                None if b.known(n) is not None and not b.known(n)[i] else int(v)
+                for b in every
+                for i, v in enumerate(b.column(n))
+            ]
+            for n in names
+        }
+
+    first, *others = opened
+    assert read(first)["backward_ns"][7] == int((rtt - noise // 9 - rtt // 3)[7] + 400_000)
+    for other in others:
+        assert read(other) == read(first)
+        assert other.rollup.paths == first.rollup.paths
+        assert other.totals == first.totals
