@@ -69,11 +69,16 @@ def test_everything_that_the_labs_are_made_of_has_a_price_or_is_free():
         "aws_instance": {"instance_type": "m7i.large"},
         "azurerm_linux_virtual_machine": {"size": "Standard_D2s_v5"},
         "azurerm_firewall": {"sku_tier": "Standard"},
+        "google_compute_instance": {"machine_type": "n2-standard-2"},
     }
     assert len(kinds) > 20
-    # docs/cloud.md says of these that no price was found.
-    unknown = {"aws_eip", "google_compute_address", "google_compute_instance"}
-    assert set(estimate(Resource(k, k, sizes.get(k, {})) for k in sorted(kinds)).unknown) == unknown
+    assert estimate(Resource(k, k, sizes.get(k, {})) for k in sorted(kinds)).unknown == ()
+
+
+def test_an_estimate_is_as_old_as_the_oldest_price_in_it():
+    new, old = Resource("a", "aws_eip", {}), Resource("b", "aws_lb", {})
+    dates = [estimate(things).date for things in ([new], [old], [new, old], [])]
+    assert dates == ["2026-11-25", "2026-11-23", "2026-11-23", "2026-11-23"]
 
 
 def test_what_has_no_price_is_named():

@@ -8,6 +8,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from fathometer.cloud.planned import read_plan
+from fathometer.cloud.prices import estimate, hourly
 from fathometer.study.command import study_app
 from fathometer.study.read import read_study
 from support.programs import ROOT
@@ -90,6 +92,16 @@ def test_no_secret_is_kept(planned):
     for change in plan["resource_changes"]:
         secret = {name for name, is_ in (change["change"]["after_sensitive"] or {}).items() if is_ is True}
         assert not {n for n in secret if change["change"]["after"].get(n)}, change["address"]
+
+
+def test_the_docs_tell_what_an_hour_costs_and_all_of_it_has_a_price(lab, planned):
+    _, plan = planned
+    price = estimate(read_plan(plan).after)
+    assert price.unknown == ()
+    name = lab.root if lab.cloud == "azure" else f"{lab.cloud}-{lab.root}"
+    rows = [row.split("|") for row in (ROOT / "docs/cloud.md").read_text().splitlines()]
+    told = [row[-2].strip() for row in rows if row[1:2] == [f" `{name}` "] and "$" in row[-2]]
+    assert told == [hourly(price.low, price.high).removesuffix(" an hour")]
 
 
 def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path):
