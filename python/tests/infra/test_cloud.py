@@ -70,7 +70,9 @@ class Cloud:
 
 @pytest.fixture(scope="module")
 def zygote(tmp_path_factory):
-    made = Zygote(tmp_path_factory.mktemp("zygote"), ["fathometer.cli"])
+    # What `plan`, `up` and `down` import.
+    imported = [f"fathometer.{name}" for name in ("cli", "cloud.make", "cloud.remove")]
+    made = Zygote(tmp_path_factory.mktemp("zygote"), imported)
     yield made
     made.end()
 

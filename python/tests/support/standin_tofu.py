@@ -293,12 +293,11 @@ def main():
         plan(next(word.removeprefix("-out=") for word in words if word.startswith("-out=")))
     elif verb == "show":
         resources = [resource(address) for address in state()]
-        values = {"values": {"root_module": {"resources": resources}}}
+        outputs = {"fathometer": {"sensitive": False, "value": lab()}} if resources else {}
+        values = {"values": {"outputs": outputs, "root_module": {"resources": resources}}}
         print(Path(words[-1]).read_text() if len(words) > 1 else json.dumps(values))
     elif verb == "apply":
         apply(words[-1])
-    elif verb == "output":
-        print(json.dumps({"fathometer": {"value": lab()}}))
     elif verb == "destroy":
         destroy()
 

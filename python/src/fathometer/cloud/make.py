@@ -92,7 +92,7 @@ def _name_must_be_free(work: Work) -> None:
 
 def outputs(work: Work) -> Lab:
     """The lab as its outputs tell of it."""
-    return read_lab(work.tool.output("output", "-json"), f"the lab {work.lab}")
+    return read_lab(work.outputs(), f"the lab {work.lab}")
 
 
 def know_hosts(work: Work, lab: Lab) -> None:

@@ -25,7 +25,6 @@ from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 from fathometer.study.journal import JOURNAL
 from fathometer.study.lock import LOCK, is_held
-from fathometer.study.stop import RUNNER_S, stop_study
 
 
 def down(work: Work, *, by_state: bool) -> None:
@@ -79,6 +78,8 @@ def _stop_study(work: Work) -> None:
     output = Path(str(started["output"]))
     if not (output / JOURNAL).is_file():
         return
+    from fathometer.study.stop import RUNNER_S, stop_study  # only who ends a study pays for it
+
     try:
         stop_study(output, None)
     except FathometerError as error:
