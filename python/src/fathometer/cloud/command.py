@@ -199,7 +199,7 @@ def run(
         typer.Option(
             "--like",
             metavar="STUDY.toml",
-            help="Measure what that study measures [default: ten samples a second for 1m].",
+            help="Measure what that study measures [default: ten samples a second for 25s].",
         ),
     ] = None,
     quick: Annotated[
