@@ -18,6 +18,8 @@ import json, os, sys
 words = sys.argv[1:]
 with open(os.environ["CALLS"], "a") as file:
     file.write(json.dumps(words) + "\\n")
+if words[:2] == os.environ.get("REFUSED", "").split():
+    sys.exit("ERROR: (QuotaExceeded) Operation could not be completed: Total Regional Cores quota")
 query = words[words.index("--query") + 1] if "--query" in words else None
 name = words[words.index("--name") + 1] if "--name" in words else ""
 address = os.environ.get("ADDRESS", "198.51.100.%d" % (len(name) % 200))
@@ -130,6 +132,18 @@ def test_a_lab_that_broke_off_goes_on(az):
     done, calls = az("two-hosts", "198.51.100.7/32", THERE="true")
     assert done.returncode == 0, done.stderr
     assert [c[:2] for c in calls].count(["vm", "create"]) == 2
+
+
+@pytest.mark.parametrize("refused", ["group exists", "group create", "vm create"])
+def test_what_az_refuses_is_told_with_what_to_do(az, refused):
+    done, _ = az("two-hosts", "198.51.100.7/32", REFUSED=refused)
+    assert done.returncode == 1
+    words, _, advice = done.stderr.partition("broke off at what az says above")
+    assert "(QuotaExceeded) Operation could not be completed" in words
+    assert "remove.sh fathom-two-hosts" in advice
+    # Nor is that said where all went well, or where nothing was tried.
+    for more in ({}, {"THERE": "true", "TAG": "payroll"}):
+        assert "broke off" not in az("two-hosts", "198.51.100.7/32", **more)[0].stderr
 
 
 def test_a_lab_is_removed_and_nothing_else(az):
