@@ -71,7 +71,7 @@ def option(call, name):
 @pytest.mark.parametrize("lab", LABS)
 def test_a_lab_is_guarded_tagged_and_has_its_end(az, lab, tmp_path):
     done, calls = az(lab, "198.51.100.7/32")
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     assert [c[:2] for c in calls[:2]] == [["group", "exists"], ["group", "create"]]
     of = lambda *kind: [c for c in calls if c[: len(kind)] == list(kind)]  # noqa: E731
     hosts = of("vm", "create")
@@ -125,6 +125,7 @@ def test_a_group_of_somebody_elses_gets_no_tag(az, tag):
     done, calls = az("two-hosts", "198.51.100.7/32", THERE="true", TAG=tag)
     assert done.returncode == 1
     assert "does not bear the tag fathom-lab=fathom-two-hosts: nothing was changed" in done.stderr
+    assert "broke off" not in done.stderr
     assert [c[:2] for c in calls] == [["group", "exists"], ["group", "show"]]
 
 
@@ -141,9 +142,6 @@ def test_what_az_refuses_is_told_with_what_to_do(az, refused):
     words, _, advice = done.stderr.partition("broke off at what az says above")
     assert "(QuotaExceeded) Operation could not be completed" in words
     assert "remove.sh fathom-two-hosts" in advice
-    # Nor is that said where all went well, or where nothing was tried.
-    for more in ({}, {"THERE": "true", "TAG": "payroll"}):
-        assert "broke off" not in az("two-hosts", "198.51.100.7/32", **more)[0].stderr
 
 
 def test_a_lab_is_removed_and_nothing_else(az):
