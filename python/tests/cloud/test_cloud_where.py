@@ -162,6 +162,20 @@ def test_a_state_that_is_lost_says_nothing(person, text):
     assert "nothing of it is left" in person("down", "azure-zones", "--yes")
 
 
+def test_a_state_that_was_set_aside_and_cannot_be_read_leaves_the_older_one_untrusted(person):
+    """A full disk leaves `errored.tfstate` empty: what it should have said nobody knows but the cloud."""
+    person.up()
+    state = person.place / "labs/azure/zones/terraform.tfstate"
+    state.with_name("errored.tfstate").touch()
+    said = person("up", "azure-zones", "--yes", code=1)
+    assert "`fathom cloud down azure-zones` asks the cloud what it has of the lab" in said
+    assert "the state is lost" in person("down", "azure-zones", "--yes", "--by-state", code=1)
+    assert "5 things are left that no state knows" in person("down", "azure-zones", "--yes", code=1)
+    for address in reversed(json.loads(state.read_text())):
+        person.machine.run(f"rm -f '{person.cloud}/things/{address}'")
+    assert "nothing of it is left" in person("down", "azure-zones", "--yes")
+
+
 def test_a_full_disk_is_told(begun, monkeypatch):
     place = begun("azure")
 

@@ -310,6 +310,11 @@ def main():
         print(Path(words[-1]).read_text() if len(words) > 1 else json.dumps(values))
     elif verb == "apply":
         apply(words[-1])
+    elif verb == "state":
+        try:
+            save(json.loads(Path(words[-1]).read_text()))
+        except ValueError:
+            fail(f'Error reading source state "{words[-1]}"\nno state')
     elif verb == "destroy":
         destroy()
 

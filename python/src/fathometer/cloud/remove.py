@@ -101,7 +101,8 @@ def _state_is_lost(work: Work) -> bool:
     if work.is_aside():
         with contextlib.suppress(FathometerError):
             work.prepare("down")
-    what = work.broken_state()
+    # It knows of things that the state does not.
+    what = "is older than what was set aside" if work.is_aside() else work.broken_state()
     if what is None:
         work.prepare("down")
         what = "is empty" if place.is_made and not work.exists() else None
