@@ -14,6 +14,16 @@ usage() {
   exit 2
 }
 
+# broke_off: what can be done where `az` has just said that something cannot be.
+broke_off() {
+  local code=$?
+  ((code == 0)) || cat >&2 <<END
+broke off at what az says above. Nobody logged in: az login, and az account set --subscription NAME. A quota or a size that is not to be had:
+SIZE=Standard_D2as_v5, say, before this, or remove.sh and another REGION. Then call this again: it goes on. What there is costs until
+$(dirname "$0")/remove.sh $GROUP
+END
+}
+
 # begin NAME SSH_FROM: the group, the network, and who may come in.
 begin() {
   local from=${2:-}
@@ -24,6 +34,7 @@ begin() {
   ((HOURS >= 1 && HOURS <= 23)) || { echo "HOURS: from 1 to 23, as hosts are deallocated at a time of day" >&2; exit 2; }
   GROUP=$1
   TAGS=("fathom-lab=$GROUP" "fathom-expires=$EXPIRES")
+  trap broke_off EXIT
   local there tag
   there=$(az group exists --name "$GROUP")
   if [[ $there != false ]]; then
@@ -32,6 +43,7 @@ begin() {
     [[ $tag == "$GROUP" ]] || {
       echo "there is a resource group $GROUP that does not bear the tag fathom-lab=$GROUP: nothing was changed;" \
         "rename or remove it, or choose another subscription: az account set --subscription NAME" >&2
+      trap - EXIT
       exit 1
     }
   fi

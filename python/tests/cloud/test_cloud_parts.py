@@ -4,12 +4,20 @@ import json
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import copy, find, roots
-from fathometer.cloud.make import _end, _is_approved
+from fathometer.cloud.make import (
+    Given,
+    _end,
+    _is_approved,
+    _must_have_room,
+    _must_have_time_left,
+    know_hosts,
+)
 from fathometer.cloud.measure import run
 from fathometer.cloud.planned import Resource, read_plan, read_state
 from fathometer.cloud.prices import Price, estimate, hourly
@@ -19,10 +27,18 @@ from fathometer.cloud.work import Work, remaining
 from fathometer.errors import FathometerError
 from fathometer.study.lock import locked
 from fathometer.study.model import SshHost
+from fathometer.study.outputs import read_lab
 from fathometer.study.ssh.connection import options
 from support.programs import ROOT, tool
 
 INFRA = ROOT / "infra"
+LAB = {
+    "format": 1,
+    "lab": "own",
+    "jump": None,
+    "hosts": [{"name": name, "address": f"10.0.0.{n}", "user": "u"} for n, name in enumerate("ab", 1)],
+    "scenarios": [{"label": "path", "from": "a", "to": "b", "tags": {}}],
+}
 
 
 def test_every_lab_of_the_repository_is_in_the_package():
@@ -69,11 +85,16 @@ def test_everything_that_the_labs_are_made_of_has_a_price_or_is_free():
         "aws_instance": {"instance_type": "m7i.large"},
         "azurerm_linux_virtual_machine": {"size": "Standard_D2s_v5"},
         "azurerm_firewall": {"sku_tier": "Standard"},
+        "google_compute_instance": {"machine_type": "n2-standard-2"},
     }
     assert len(kinds) > 20
-    # docs/cloud.md says of these that no price was found.
-    unknown = {"aws_eip", "google_compute_address", "google_compute_instance"}
-    assert set(estimate(Resource(k, k, sizes.get(k, {})) for k in sorted(kinds)).unknown) == unknown
+    assert estimate(Resource(k, k, sizes.get(k, {})) for k in sorted(kinds)).unknown == ()
+
+
+def test_an_estimate_is_as_old_as_the_oldest_price_in_it():
+    new, old = Resource("a", "aws_eip", {}), Resource("b", "aws_lb", {})
+    dates = [estimate(things).date for things in ([new], [old], [new, old], [])]
+    assert dates == ["2026-11-25", "2026-11-23", "2026-11-23", "2026-11-23"]
 
 
 def test_what_has_no_price_is_named():
@@ -173,6 +194,44 @@ def test_an_approval_is_for_what_is_left_of_that_plan_at_no_higher_price(tmp_pat
     assert not _is_approved(place, read_plan({"resource_changes": [change("more", "create")]}), price(0.5))
     place.note("apply.done")
     assert not _is_approved(LabPlace(tmp_path), plan, price(0.5))
+
+
+def test_hosts_whose_end_has_come_are_not_gone_on_with(tmp_path):
+    """On AWS a schedule in the past ends nobody, and whoever is made then runs on."""
+    work = Work(LabPlace(tmp_path), "own-lab", yes=True)
+    work.place.note("settings", expires="2020-01-01T00:00:00Z")
+    _must_have_time_left(work, Given())
+    work.place.note("apply.started")
+    _must_have_time_left(work, Given(hours="4h"))
+    with pytest.raises(FathometerError, match=r"ended at 2020-01-01 00:00 UTC; `fathom cloud down own-lab"):
+        _must_have_time_left(work, Given())
+
+
+def test_nothing_is_made_where_its_state_may_not_fit(tmp_path, monkeypatch):
+    """The tool writes its state in place: on a full disk it was torn, and so was what it set aside."""
+    _must_have_room(LabPlace(tmp_path))
+    monkeypatch.setattr("fathometer.cloud.make.shutil.disk_usage", lambda _: SimpleNamespace(free=5 << 20))
+    with pytest.raises(FathometerError, match=r"has room for 5 MiB.*make room for 32 MiB"):
+        _must_have_room(LabPlace(tmp_path))
+
+
+def test_keys_of_hosts_that_were_made_anew_are_fetched_anew(tmp_path, monkeypatch):
+    """At the same addresses: `--var size=...` replaces hosts, and `run` then found other keys than known."""
+    lab = read_lab(json.dumps(LAB).encode(), "a lab")
+    work = Work(LabPlace(tmp_path), "own-lab", yes=True)
+    fetched = []
+
+    def fetch(_lab, _key, into, _say):
+        fetched.append(into)
+        into.touch()
+
+    monkeypatch.setattr("fathometer.cloud.keys.fetch", fetch)
+    for expected in (1, 1):
+        know_hosts(work, lab)
+        assert len(fetched) == expected
+    work.place.note("keys.void")
+    know_hosts(Work(LabPlace(tmp_path), "own-lab", yes=True), lab)
+    assert len(fetched) == 2
 
 
 @pytest.mark.parametrize("where", [".", "recordings", "..", "../link/recordings"])

@@ -110,6 +110,28 @@ def test_a_signal_reaches_the_tool_once_and_what_exists_is_said(person, sign):
     person.nothing_is_left()
 
 
+def test_a_host_that_is_made_anew_is_known_anew(person):
+    """At its old address it has another key, which `run` took for somebody else's."""
+    person.up()
+    (person.cloud / "replace").write_text(SERVER)
+    said = person("up", "azure-zones", "--yes")
+    assert "to be removed: 1 thing" in said
+    (person.cloud / "replace").unlink()
+    assert "the hosts' keys, as they came over the network" in said
+    person(*person.run_words())
+    person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
+def test_a_reader_that_has_left_stops_nothing(person):
+    """`fathom cloud down | head` ended before it began, with exit code 0, and the lab went on costing."""
+    words = [word for word in GIVEN if word != "--yes"]
+    assert "what it costs could not be shown" in person.unread("up", *words, code=1)
+    assert "5 things of 3 kinds are there" in person.unread("up", *GIVEN)
+    assert "nothing of it is left" in person.unread("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
 def test_two_at_once_are_refused(person):
     (person.cloud / "hold").write_text(SERVER)
     process = person.popen("up", *GIVEN)

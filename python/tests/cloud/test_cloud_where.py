@@ -147,6 +147,10 @@ def test_a_state_that_is_lost_says_nothing(person, text):
     state = person.place / "labs/azure/zones/terraform.tfstate"
     whole = state.read_text()
     state.unlink() if text is None else state.write_text(text)
+    if text != "[]":
+        # All of it would be made a second time, and paid for twice.
+        said = person("up", "azure-zones", "--yes", code=1)
+        assert "`fathom cloud down azure-zones` asks the cloud what it has of the lab" in said
     for _ in range(2):
         said = person("down", "azure-zones", "--yes", "--by-state", code=1)
         assert "the state is lost, and says nothing" in said
@@ -158,15 +162,36 @@ def test_a_state_that_is_lost_says_nothing(person, text):
     assert "nothing of it is left" in person("down", "azure-zones", "--yes")
 
 
+def test_a_state_that_was_set_aside_and_cannot_be_read_leaves_the_older_one_untrusted(person):
+    """A full disk leaves `errored.tfstate` empty: what it should have said nobody knows but the cloud."""
+    person.up()
+    state = person.place / "labs/azure/zones/terraform.tfstate"
+    state.with_name("errored.tfstate").touch()
+    said = person("up", "azure-zones", "--yes", code=1)
+    assert "`fathom cloud down azure-zones` asks the cloud what it has of the lab" in said
+    assert "the state is lost" in person("down", "azure-zones", "--yes", "--by-state", code=1)
+    assert "5 things are left that no state knows" in person("down", "azure-zones", "--yes", code=1)
+    for address in reversed(json.loads(state.read_text())):
+        person.machine.run(f"rm -f '{person.cloud}/things/{address}'")
+    assert "nothing of it is left" in person("down", "azure-zones", "--yes")
+
+
 def test_a_full_disk_is_told(begun, monkeypatch):
     place = begun("azure")
 
-    def full(*_, **__):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fathometer.study.journal.Journal.note", full)
-    with pytest.raises(FathometerError, match="No space left on device; make room there"):
+    monkeypatch.setattr("fathometer.study.journal.os.fsync", full)
+    with pytest.raises(FathometerError, match=r"the lab's journal.*No space left on device; make room there"):
         place.note("apply.done")
+
+
+def test_a_journal_that_is_damaged_is_told_as_the_labs(begun):
+    place = begun("azure")
+    (place.directory / "journal.jsonl").write_text('{"kind": "cloud.beg\n{"kind": "apply.done"}\n')
+    with pytest.raises(FathometerError, match=r"the lab's journal.*:1 is no JSON; mend.*/labs"):
+        LabPlace(place.directory)
 
 
 def test_a_name_that_somebody_else_has_is_told_before_anything_is_made(person):

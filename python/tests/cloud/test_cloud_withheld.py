@@ -7,7 +7,7 @@ import re
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fathometer.cloud.withheld import Withheld, secrets_of
@@ -60,6 +60,7 @@ def test_a_secret_is_found_in_any_writing_at_any_place(secret, way, before, afte
     assert written.strip("=") not in said
 
 
+@example("000000 ", "plain", 1)
 @given(SECRETS, st.sampled_from(["plain", "Go's JSON", "Python's JSON", "base64"]), st.integers(1, 39))
 def test_a_secret_is_found_that_a_line_ends_in(secret, way, at):
     signs = [WAYS[way](char) for char in secret] if way != "base64" else list(WAYS[way](secret))
@@ -67,7 +68,8 @@ def test_a_secret_is_found_that_a_line_ends_in(secret, way, at):
     halves = "".join(signs[:at]), "".join(signs[at:])
     for end in ("\n", "\r\n", "\n│ ", "\\n"):
         said = cleaned(secret, f"it was {halves[0]}{end}{halves[1]} indeed")
-        assert re.fullmatch(r"it was \s*\[A_TOKEN\]\s* indeed", said), said
+        # A secret that ends in a blank may take the next one, too: words are wrapped at blanks.
+        assert re.fullmatch(r"it was \s*\[A_TOKEN\]\s*indeed", said), said
 
 
 @given(SECRETS)

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fathometer.dataset import importers, open_recording
-from fathometer.dataset.format import parsed
 from fathometer.dataset.importers import Options
 from fathometer.dataset.summaries import open_summary
 from fathometer.dataset.write import write_imported
 from fathometer.errors import FathometerError
+from fathometer.reading import parsed
 from support.damage_text import SECONDS, damaged, each_of, told_well
 from support.outputs import (
     CASES,

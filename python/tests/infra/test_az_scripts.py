@@ -18,6 +18,8 @@ import json, os, sys
 words = sys.argv[1:]
 with open(os.environ["CALLS"], "a") as file:
     file.write(json.dumps(words) + "\\n")
+if words[:2] == os.environ.get("REFUSED", "").split():
+    sys.exit("ERROR: (QuotaExceeded) Operation could not be completed: Total Regional Cores quota")
 query = words[words.index("--query") + 1] if "--query" in words else None
 name = words[words.index("--name") + 1] if "--name" in words else ""
 address = os.environ.get("ADDRESS", "198.51.100.%d" % (len(name) % 200))
@@ -69,7 +71,7 @@ def option(call, name):
 @pytest.mark.parametrize("lab", LABS)
 def test_a_lab_is_guarded_tagged_and_has_its_end(az, lab, tmp_path):
     done, calls = az(lab, "198.51.100.7/32")
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     assert [c[:2] for c in calls[:2]] == [["group", "exists"], ["group", "create"]]
     of = lambda *kind: [c for c in calls if c[: len(kind)] == list(kind)]  # noqa: E731
     hosts = of("vm", "create")
@@ -123,6 +125,7 @@ def test_a_group_of_somebody_elses_gets_no_tag(az, tag):
     done, calls = az("two-hosts", "198.51.100.7/32", THERE="true", TAG=tag)
     assert done.returncode == 1
     assert "does not bear the tag fathom-lab=fathom-two-hosts: nothing was changed" in done.stderr
+    assert "broke off" not in done.stderr
     assert [c[:2] for c in calls] == [["group", "exists"], ["group", "show"]]
 
 
@@ -130,6 +133,15 @@ def test_a_lab_that_broke_off_goes_on(az):
     done, calls = az("two-hosts", "198.51.100.7/32", THERE="true")
     assert done.returncode == 0, done.stderr
     assert [c[:2] for c in calls].count(["vm", "create"]) == 2
+
+
+@pytest.mark.parametrize("refused", ["group exists", "group create", "vm create"])
+def test_what_az_refuses_is_told_with_what_to_do(az, refused):
+    done, _ = az("two-hosts", "198.51.100.7/32", REFUSED=refused)
+    assert done.returncode == 1
+    words, _, advice = done.stderr.partition("broke off at what az says above")
+    assert "(QuotaExceeded) Operation could not be completed" in words
+    assert "remove.sh fathom-two-hosts" in advice
 
 
 def test_a_lab_is_removed_and_nothing_else(az):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,7 +71,9 @@ class Cloud:
 
 @pytest.fixture(scope="module")
 def zygote(tmp_path_factory):
-    made = Zygote(tmp_path_factory.mktemp("zygote"), ["fathometer.cli"])
+    # What `plan`, `up` and `down` import.
+    imported = [f"fathometer.{name}" for name in ("cli", "cloud.make", "cloud.remove")]
+    made = Zygote(tmp_path_factory.mktemp("zygote"), imported)
     yield made
     made.end()
 
@@ -128,6 +131,15 @@ def test_a_longer_life_is_a_change_that_is_asked_about(cloud):
     assert "to be changed" in out
     assert "to be made" not in out
     assert "in 7h 59m" in err
+    # The provider was a link into a cache that was emptied; and the tool could not write its state where that
+    # belongs. Neither makes a lab one that nobody can remove.
+    root = cloud.place / "labs/azure/zones"
+    shutil.rmtree(root / ".terraform/providers")
+    (root / "terraform.tfstate").rename(root / "errored.tfstate")
+    out, err = cloud("down", "azure-zones", "--yes", "--by-state")
+    assert "taking back errored.tfstate" in err
+    assert "to be removed: 45 things" in out
+    assert not cloud.place.exists()
 
 
 def test_ctrl_c_while_things_are_made_loses_none_of_them(cloud):

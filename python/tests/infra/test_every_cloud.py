@@ -8,6 +8,9 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from fathometer.cloud.planned import read_plan
+from fathometer.cloud.prices import estimate, hourly
+from fathometer.study import plan as planning
 from fathometer.study.command import study_app
 from fathometer.study.read import read_study
 from support.programs import ROOT
@@ -92,6 +95,21 @@ def test_no_secret_is_kept(planned):
         assert not {n for n in secret if change["change"]["after"].get(n)}, change["address"]
 
 
+def test_the_docs_tell_what_an_hour_costs_and_all_of_it_has_a_price(lab, planned):
+    _, plan = planned
+    price = estimate(read_plan(plan).after)
+    assert price.unknown == ()
+    assert told_in_docs(lab)[-2] == hourly(price.low, price.high).removesuffix(" an hour")
+
+
+def told_in_docs(lab):
+    """The cells of its row in the table of the labs."""
+    name = lab.root if lab.cloud == "azure" else f"{lab.cloud}-{lab.root}"
+    rows = [row.split("|") for row in (ROOT / "docs/cloud.md").read_text().splitlines()]
+    (row,) = [row for row in rows if row[1:2] == [f" `{name}` "] and "$" in row[-2]]
+    return [cell.strip() for cell in row]
+
+
 def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path):
     outputs = lab.outputs
     study = tmp_path / "lab.toml"
@@ -103,6 +121,10 @@ def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path
     assert [s.label for s in made.scenario] == [s["label"] for s in told["scenarios"]]
     jump = f"{told['jump']['user']}@{told['jump']['address']}"
     assert {h.ssh.jump for h in made.host} == {jump}
+    hours, minutes = divmod(-(-planning.estimate_ns(made, planning.plan(made)) // (60 * 10**9)), 60)
+    takes = f"{hours} h {minutes} min" if hours else f"{minutes} min"
+    # The largest is measured side by side, and its time in turn stands below the table.
+    assert lab.root == "all" or told_in_docs(lab)[-3].split(", ")[-1] == takes
     # A host that no path uses would cost for nothing.
     assert {name for s in made.scenario for name in (s.source, s.to)} == {h.name for h in made.host}
     # The same again, but for its end, changes that alone and makes nothing anew.

@@ -62,7 +62,7 @@ def test_a_study_is_made_of_what_terraform_prints(tmp_path):
     assert (path.via, path.address, path.port) == ("load balancer", "10.60.1.100", 7007)
     assert path.tags == {"zone-from": "1"}
     (probe,) = made.probe
-    assert (probe.every_ns, probe.for_ns) == (100_000_000, 60_000_000_000)
+    assert (probe.every_ns, probe.for_ns) == (100_000_000, 25_000_000_000)
 
 
 def test_the_output_alone_is_taken_too(tmp_path):

@@ -75,7 +75,7 @@ class Person:
         self.started = []
         self.before = self.traces()
 
-    def popen(self, *words, program=(MAIN,)):
+    def popen(self, *words, program=(MAIN,), stdout=subprocess.PIPE):
         # `nsenter` begins in another machine's root.
         # Below `nohup`, and in the background of a script, these are ignored: a test would wait for ever.
         begin = ["env", "--default-signal=HUP,INT", "sh", "-c", 'cd "$0" && exec "$@"', self.home]
@@ -84,7 +84,7 @@ class Person:
             self.machine.enter(*argv),
             env=self.env,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -93,6 +93,16 @@ class Person:
 
     def __call__(self, *words, code=0):
         return ended(self.popen(*words), code)
+
+    def unread(self, *words, code=0):
+        """Calls it where the reader of its standard output has left."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        process = self.popen(*words, stdout=writer)
+        os.close(writer)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == code, said
+        return said
 
     def killed(self, when, kind, *words):
         """Calls it, and it is killed at that entry."""
@@ -164,7 +174,7 @@ class Person:
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError, ValueError):
                     self.kill(process)
-            if not process.stdout.closed:
+            if not process.stderr.closed:
                 process.communicate()
         self.machine.end()
 

@@ -13,6 +13,7 @@ directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. F
 | `hold` | an address: it waits before that thing until the file is gone |
 | `slow` | interrupted while it waits, it ends when the file is gone |
 | `die` | an address: it is killed after making it, before that is in the state |
+| `replace` | an address: what is there is planned to be made anew |
 """
 
 import contextlib
@@ -194,6 +195,13 @@ def hold(address):
         fail("execution halted")
 
 
+def actions(address):
+    if address not in state():
+        return ["create"]
+    file = CLOUD / "replace"
+    return ["delete", "create"] if file.exists() and file.read_text() == address else ["no-op"]
+
+
 def plan(out):
     changes = [
         {
@@ -201,7 +209,7 @@ def plan(out):
             "mode": "managed",
             "type": address.split(".")[-2],
             "change": {
-                "actions": ["no-op" if address in state() else "create"],
+                "actions": actions(address),
                 "after": resource(address)["values"],
             },
         }
@@ -214,7 +222,11 @@ def apply(file):
     there = state()
     for change in json.loads(Path(file).read_text())["resource_changes"]:
         address = change["address"]
-        if change["change"]["actions"] == ["create"]:
+        if "delete" in change["change"]["actions"]:
+            unmake(address)
+            there.remove(address)
+            save(there)
+        if "create" in change["change"]["actions"]:
             hold(address)
             make(address)
             if (CLOUD / "die").exists() and (CLOUD / "die").read_text() == address:
@@ -293,12 +305,16 @@ def main():
         plan(next(word.removeprefix("-out=") for word in words if word.startswith("-out=")))
     elif verb == "show":
         resources = [resource(address) for address in state()]
-        values = {"values": {"root_module": {"resources": resources}}}
+        outputs = {"fathometer": {"sensitive": False, "value": lab()}} if resources else {}
+        values = {"values": {"outputs": outputs, "root_module": {"resources": resources}}}
         print(Path(words[-1]).read_text() if len(words) > 1 else json.dumps(values))
     elif verb == "apply":
         apply(words[-1])
-    elif verb == "output":
-        print(json.dumps({"fathometer": {"value": lab()}}))
+    elif verb == "state":
+        try:
+            save(json.loads(Path(words[-1]).read_text()))
+        except ValueError:
+            fail(f'Error reading source state "{words[-1]}"\nno state')
     elif verb == "destroy":
         destroy()
 

@@ -165,13 +165,14 @@ def up(
     """Make a lab, or what is left of it to be made."""
     from fathometer.cloud import make
     from fathometer.cloud.labs import find
+    from fathometer.cloud.work import tell
 
     root = find(infra, lab)
     given = make.Given(_variables(var), hours, ssh_from, key, public_jump)
     work = _work(lab, directory, yes=yes)
     with _interruptible():
         make.up(work, root, tool, given)
-    typer.echo(f"{work.command('run').strip('`')}")
+    tell(work.command("run").strip("`"))
 
 
 @cloud_app.command(
@@ -198,7 +199,7 @@ def run(
         typer.Option(
             "--like",
             metavar="STUDY.toml",
-            help="Measure what that study measures [default: ten samples a second for 1m].",
+            help="Measure what that study measures [default: ten samples a second for 25s].",
         ),
     ] = None,
     quick: Annotated[

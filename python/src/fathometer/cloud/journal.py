@@ -10,6 +10,8 @@ goes on after any crash.
 | ``approved`` | ``addresses`` (what may be made), ``tag``, ``low``, ``high`` ($ an hour), ``unknown`` |
 | ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason`` |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
+| ``keys.void`` | hosts are made anew, whose keys are others |
+| ``push.started``, ``push.done``, ``push.failed`` | ``reason``; a state that the tool set aside |
 | ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
 | ``destroy.started``, ``destroy.done``, ``destroy.failed`` | ``reason`` |
 | ``state.lost`` | ``reason`` |
@@ -58,7 +60,14 @@ class LabPlace:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
-        self.entries = read_journal(self.directory) if self.directory.is_dir() else []
+        try:
+            self.entries = read_journal(self.directory) if self.directory.is_dir() else []
+        except FathometerError as error:
+            raise FathometerError(
+                "read the lab's journal",
+                error.object,
+                f"mend or take out that line; what the lab consists of is in {self.directory / _FILES}",
+            ) from None
 
     @property
     def begun(self) -> Mapping[str, Any] | None:
@@ -112,10 +121,10 @@ class LabPlace:
                 journal.note(kind, **fields)
             finally:
                 journal.close()
-        except OSError as error:
+        except FathometerError as error:
             raise FathometerError(
                 "write the lab's journal",
-                f"{self.directory}: {error.strerror}",
+                error.object,
                 "make room there; then the same command, or `fathom cloud down`, goes on",
             ) from None
         self.entries.append({"kind": kind, **fields})

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
 from fathometer.clean import cleaned
 from fathometer.cloud import keys, left, where
 from fathometer.cloud.journal import KNOWN_HOSTS, LabPlace
 from fathometer.cloud.labs import Root
-from fathometer.cloud.planned import Plan, read_plan
+from fathometer.cloud.planned import HOSTS, Plan, read_plan
 from fathometer.cloud.prices import Price, estimate
 from fathometer.cloud.tool import find_tool, message
-from fathometer.cloud.work import Work, remaining, table
+from fathometer.cloud.work import Work, expires, remaining, table, tell
 from fathometer.counts import are, count
 from fathometer.durations import UNITS, read
 from fathometer.errors import ExitCode, FathometerError
@@ -28,6 +27,7 @@ from fathometer.study.outputs import Lab, read_lab
 _PLAN: Final = "lab.plan"
 _USUAL: Final = "4h"
 _CENT: Final = 0.01
+_ROOM: Final = 32 << 20
 _LONGEST: Final = timedelta(hours=24)
 _USUAL_KEYS: Final = ("id_ed25519", "id_rsa")
 
@@ -64,7 +64,11 @@ def up(work: Work, root: Root, tool: Path | None, given: Given) -> Lab:
                 work.place.note("apply.done")
         else:
             _name_must_be_free(work)
+            _must_have_room(work.place)
             _approve(work, planned, price)
+            if any(resource.kind in HOSTS for resource in planned.removed):
+                # Whoever takes their place has keys of its own, at the same address.
+                work.place.note("keys.void")
             _apply(work, len(planned.made) + len(planned.changed) + len(planned.removed))
         lab = outputs(work)
         try:
@@ -92,23 +96,23 @@ def _name_must_be_free(work: Work) -> None:
 
 def outputs(work: Work) -> Lab:
     """The lab as its outputs tell of it."""
-    return read_lab(work.tool.output("output", "-json"), f"the lab {work.lab}")
+    return read_lab(work.outputs(), f"the lab {work.lab}")
 
 
 def know_hosts(work: Work, lab: Lab) -> None:
     """Sees to it that the keys of the hosts are known; raises `FathometerError` where nobody takes them."""
     addresses = [lab.jump.address] if lab.jump is not None else []
     addresses += [host.address for host in lab.hosts]
-    taken = work.place.last("keys.taken")
+    taken = work.place.last("keys.taken", "keys.void")
     known = work.place.directory / KNOWN_HOSTS
-    if taken is not None and taken["addresses"] == addresses and known.is_file():
+    if taken is not None and taken.get("addresses") == addresses and known.is_file():
         return
     work.place.note("keys.started", addresses=addresses)
     new = known.with_name(f"{KNOWN_HOSTS}.new")
     keys.fetch(lab, key_of(work), new, work.say)
-    typer.echo("the hosts' keys, as they came over the network:", err=True)
+    tell("the hosts' keys, as they came over the network:", err=True)
     for line in keys.fingerprints(new):
-        typer.echo(f"    {line}", err=True)
+        tell(f"    {line}", err=True)
     if not work.agreed("Take them?"):
         raise FathometerError(
             "make the hosts known", "their keys were not taken", f"{work.command('up')} asks again"
@@ -132,14 +136,12 @@ def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan
     if place.has("apply.started"):
         # In another place everything would seem gone.
         where.must_be_named(place, "make the lab")
+        _state_must_be_whole(work)
     begun = place.begun
     place.begin(root, str(begun["tool"]) if begun is not None else find_tool(tool))
+    _must_have_time_left(work, given)
     _set(work, root, given)
-    if not place.has("init.done") or not (place.root / ".terraform").is_dir():
-        work.say("preparing (the cloud's provider is fetched)")
-        ended = work.step("init", "init", "-input=false", "-no-color")
-        if ended.code != 0 or ended.interrupted:
-            raise work.failed("prepare the lab", ended, "up")
+    work.prepare("up")
     work.say("planning")
     ended = work.step("plan", "plan", "-input=false", "-json", f"-out={_PLAN}")
     if ended.code != 0 or ended.interrupted:
@@ -148,6 +150,42 @@ def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan
     planned = read_plan(document)
     where.note(place, document, planned.after, planned.tag)
     return planned, estimate(planned.after)
+
+
+def _state_must_be_whole(work: Work) -> None:
+    """What the cloud has and no state knows would be made a second time, and paid for twice."""
+    what = None if work.is_aside() else work.broken_state()
+    # A crash may have come before the first thing.
+    if what is not None and (work.place.is_made or work.state_file.exists()):
+        raise FathometerError(
+            "make the lab",
+            f"{work.state_file} {what}",
+            f"{work.command('down')} asks the cloud what it has of the lab",
+        )
+
+
+def _must_have_room(place: LabPlace) -> None:
+    """Where a state cannot be written nobody knows what was made."""
+    free = shutil.disk_usage(place.directory).free
+    if free < _ROOM:
+        raise FathometerError(
+            "make the lab",
+            f"{place.directory} has room for {free >> 20} MiB, and the state of what is made goes there",
+            f"make room for {_ROOM >> 20} MiB, or name another place with --directory",
+        )
+
+
+def _must_have_time_left(work: Work, given: Given) -> None:
+    """Hosts that were ended are not started again, and one that is made now would have its end behind it."""
+    ends = expires(work.place)
+    if not work.place.has("apply.started") or given.hours is not None:
+        return
+    if ends is not None and ends <= datetime.now(UTC):
+        raise FathometerError(
+            "make the lab",
+            f"its hosts were ended at {ends:%Y-%m-%d %H:%M} UTC",
+            f"{work.command('down')}, then {work.command('up')}; with --for 4h it makes what is missing",
+        )
 
 
 def _set(work: Work, root: Root, given: Given) -> None:
@@ -230,25 +268,31 @@ def _end(hours: str, now: datetime) -> str:
     return (now + timedelta(microseconds=int(ns) // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _show(planned: Plan, price: Price) -> None:
+def _show(planned: Plan, price: Price) -> bool:
+    """Whether anybody can have read all of it."""
+    told = []
     for words, resources in (
         ("made", planned.made),
         ("changed", planned.changed),
         ("removed", planned.removed),
     ):
         if resources:
-            typer.echo(f"to be {words}: {count(len(resources), 'thing')}")
-            typer.echo(table(resources))
+            told += [tell(f"to be {words}: {count(len(resources), 'thing')}"), tell(table(resources))]
     if planned.is_empty:
-        typer.echo("nothing to be done")
-    typer.echo(f"costs {price}")
+        told.append(tell("nothing to be done"))
+    return all([*told, tell(f"costs {price}")])
 
 
 def _approve(work: Work, planned: Plan, price: Price) -> None:
     if _is_approved(work.place, planned, price):
         work.say(f"going on: {count(len(planned.made), 'thing')} to be made")
         return
-    _show(planned, price)
+    if not _show(planned, price) and not work.yes:
+        raise FathometerError(
+            "make the lab",
+            "what it costs could not be shown",
+            "see that standard output can be written to, or add --yes",
+        )
     if reminder := remaining(work.place, datetime.now(UTC)):
         work.say(reminder)
     if not work.agreed("Do that, and pay for it?"):

@@ -47,6 +47,7 @@ def run(
                 "name a directory apart from it: --output DIR",
                 exit_code=ExitCode.USAGE,
             )
+        work.prepare("run")
         lab = outputs(work)
         know_hosts(work, lab)
         # A study's paths go from its file's directory, and `--like` names its policies' files from there.

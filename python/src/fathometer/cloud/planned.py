@@ -9,6 +9,8 @@ from typing import Any, Final
 
 LAB_TAG: Final = "fathom-lab"
 """The tag, or label, that everything of a lab bears."""
+HOSTS: Final = frozenset({"azurerm_linux_virtual_machine", "aws_instance", "google_compute_instance"})
+"""Kinds that have keys of their own for SSH."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class Price:
     low: float
     high: float
     date: str
-    """When the prices were looked up."""
+    """When the prices were looked up, the oldest of them."""
     unknown: tuple[str, ...]
     """Kinds (with what makes their price) for which there is none."""
 
@@ -46,14 +46,16 @@ def estimate(resources: Iterable[Resource]) -> Price:
     prices = _prices()
     free = set(prices["free"])
     low = high = 0.0
+    dates: set[str] = set()
     unknown: dict[str, None] = {}
     for resource in resources:
         price = next((p for p in prices["price"] if _fits(p, resource)), None)
         if price is not None:
             low, high = low + price["hour"][0], high + price["hour"][1]
+            dates.add(str(price.get("date", prices["date"])))
         elif resource.kind not in free:
             unknown[_named(resource)] = None
-    return Price(low, high, str(prices["date"]), tuple(unknown))
+    return Price(low, high, min(dates, default=str(prices["date"])), tuple(unknown))
 
 
 def _fits(price: dict[str, Any], resource: Resource) -> bool:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import shlex
 import shutil
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
-
-import typer
+from typing import Any, Final
 
 from fathometer.clean import cleaned
 from fathometer.cloud import left, where
@@ -20,12 +17,14 @@ from fathometer.cloud.journal import removed
 from fathometer.cloud.planned import Resource
 from fathometer.cloud.prices import estimate
 from fathometer.cloud.tool import LOOK_S, message
-from fathometer.cloud.work import Work, table
+from fathometer.cloud.work import Work, table, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 from fathometer.study.journal import JOURNAL
 from fathometer.study.lock import LOCK, is_held
-from fathometer.study.stop import RUNNER_S, stop_study
+
+_SLOW: Final = {"aws": ", and AWS lists for about an hour what is gone"}
+"""Clouds whose list lags behind: https://github.com/boto/boto3/issues/1704."""
 
 
 def down(work: Work, *, by_state: bool) -> None:
@@ -79,6 +78,8 @@ def _stop_study(work: Work) -> None:
     output = Path(str(started["output"]))
     if not (output / JOURNAL).is_file():
         return
+    from fathometer.study.stop import RUNNER_S, stop_study  # only who ends a study pays for it
+
     try:
         stop_study(output, None)
     except FathometerError as error:
@@ -97,16 +98,16 @@ def _state_is_lost(work: Work) -> bool:
         return True
     if place.has("destroy.done"):
         return False
-    file = place.root / "terraform.tfstate"
-    try:
-        json.loads(file.read_text(encoding="utf-8"))
+    if work.is_aside():
+        with contextlib.suppress(FathometerError):
+            work.prepare("down")
+    # It knows of things that the state does not.
+    what = "is older than what was set aside" if work.is_aside() else work.broken_state()
+    if what is None:
+        work.prepare("down")
         what = "is empty" if place.is_made and not work.exists() else None
-    except FileNotFoundError:
-        what = "is not there"
-    except (OSError, ValueError):
-        what = "is torn"
     if what is not None:
-        work.say(f"{file} {what}: the cloud is asked what it has of the lab")
+        work.say(f"{work.state_file} {what}: the cloud is asked what it has of the lab")
         place.note("state.lost", reason=what)
     return what is not None
 
@@ -123,9 +124,9 @@ def _destroy(work: Work) -> None:
     # Who was asked once is not asked again after a crash.
     if last is None:
         if there:
-            typer.echo(f"to be removed: {count(len(there), 'thing')}")
-            typer.echo(table(there))
-            typer.echo(f"costs {estimate(there)}")
+            tell(f"to be removed: {count(len(there), 'thing')}")
+            tell(table(there))
+            tell(f"costs {estimate(there)}")
         if not work.agreed("Remove it?"):
             raise FathometerError("remove the lab", "nobody wanted it", "nothing was changed")
     done = 0
@@ -147,6 +148,8 @@ def _destroy(work: Work) -> None:
 def _look(work: Work, *, by_state: bool) -> None:
     place = work.place
     is_lost = place.has("state.lost")
+    if not is_lost:
+        work.prepare("down")
     stayed = () if is_lost else work.exists()
     if is_lost and (by_state or _asked(work, by_state=False).cloud == "gcp"):
         made = [a for e in place.entries if e.get("kind") == "approved" for a in e["addresses"]]
@@ -186,8 +189,8 @@ def _look(work: Work, *, by_state: bool) -> None:
         raise FathometerError(
             "remove the lab",
             f"{count(len(found.things), 'thing')} {are(len(found.things))} left that no state knows",
-            f"see whose it is: another lab of the same name bears the same tag. Remove by hand "
-            f"what is this lab's, then {work.command('down')} again",
+            f"see whose it is: another lab of the same name bears the same tag{_SLOW.get(asked.cloud, '')}. "
+            f"Remove by hand what is this lab's, then {work.command('down')} again",
         )
 
 
@@ -201,6 +204,6 @@ def _asked(work: Work, *, by_state: bool) -> where.Where:
 
 
 def _list(place: str, names: Iterable[str]) -> None:
-    typer.echo(f"left, {place}:")
+    tell(f"left, {place}:")
     for name in names:
-        typer.echo(f"    {cleaned(name)}")
+        tell(f"    {cleaned(name)}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 
@@ -24,6 +25,21 @@ from fathometer.errors import FathometerError
 from fathometer.study.lock import locked
 from fathometer.study.words import duration_text
 
+_ASIDE: Final = "errored.tfstate"
+_LOCKED: Final = re.compile(r'^provider "([^"]+)" \{\s+version\s+= "([^"]+)"', re.MULTILINE)
+"""Of the tool's lock file: a provider, and the version that was taken."""
+
+
+def tell(words: str, *, nl: bool = True, err: bool = False) -> bool:
+    """Prints a line; False where it cannot. A reader that has left (`| head`) or a terminal that has gone is
+    no reason to stop: whoever calls `down` so has a lab left that costs, and hears that all went well.
+    """
+    try:
+        typer.echo(words, nl=nl, err=err)
+    except OSError:
+        return False
+    return True
+
 
 class Work:
     """On one lab, in its directory."""
@@ -32,6 +48,7 @@ class Work:
         self.place = place
         self.lab = lab
         self.yes = yes
+        self._told: tuple[tuple[object, ...], Mapping[str, Any]] | None = None
 
     @contextlib.contextmanager
     def held(self, *, end_earlier: bool = False) -> Iterator[None]:
@@ -50,19 +67,18 @@ class Work:
         return Tool(self.place, self.say)
 
     def say(self, words: str) -> None:
-        """What goes on. A terminal that has gone is no reason to stop."""
-        with contextlib.suppress(OSError):
-            typer.echo(f"{self.lab}: {cleaned(words)}", err=True)
+        """What goes on."""
+        tell(f"{self.lab}: {cleaned(words)}", err=True)
 
     def agreed(self, question: str) -> bool:
         """Asks; raises `FathometerError` where nobody can answer."""
         if self.yes:
             return True
         # Not `typer.confirm`, which writes a space to standard output.
-        typer.echo(f"{question} [y/N] ", nl=False, err=True)
+        tell(f"{question} [y/N] ", nl=False, err=True)
         answer = sys.stdin.readline()
         if not answer:
-            typer.echo(err=True)
+            tell("", err=True)
             raise FathometerError("go on", "nobody answered", "answer y, or add --yes")
         return answer.strip().lower() in {"y", "yes"}
 
@@ -74,9 +90,22 @@ class Work:
 
     def exists(self) -> tuple[Resource, ...]:
         """What the state says that there is."""
-        if not any(self.place.root.glob("terraform.tfstate*")):
-            return ()
-        return read_state(json.loads(self.tool.output("show", "-json")))
+        return read_state(self._state())
+
+    def outputs(self) -> bytes:
+        """As the tool prints them with `output -json`."""
+        values = self._state().get("values") or {}
+        return json.dumps(values.get("outputs") or {}).encode()
+
+    def _state(self) -> Mapping[str, Any]:
+        """As the tool tells it: once, until its file is another. A real provider takes seconds for it."""
+        files = sorted(self.place.root.glob("terraform.tfstate*"))
+        if not files:
+            return {}
+        seen = tuple((f.name, s.st_ino, s.st_size, s.st_mtime_ns) for f in files for s in (f.stat(),))
+        if self._told is None or self._told[0] != seen:
+            self._told = seen, json.loads(self.tool.output("show", "-json"))
+        return self._told[1]
 
     def step(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Exit:
         """A call of the tool, with its entries in the journal."""
@@ -88,6 +117,47 @@ class Work:
             # Words in which the secrets of the environment are named, not told.
             self.place.note(f"{name}.failed", reason=ended.words)
         return ended
+
+    @property
+    def state_file(self) -> Path:
+        """Where the tool keeps what there is. It writes it in place: a full disk tears it."""
+        return self.place.root / "terraform.tfstate"
+
+    def broken_state(self) -> str | None:
+        """Why nobody can read the state; None: it can be read."""
+        try:
+            json.loads(self.state_file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return "is not there"
+        except (OSError, ValueError):
+            return "is torn"
+        return None
+
+    def is_aside(self) -> bool:
+        """Whether the tool could not write its state where it belongs, and left it beside that."""
+        return (self.place.root / _ASIDE).is_file()
+
+    def prepare(self, verb: str) -> None:
+        """Fetches the cloud's provider where it is not there, or no longer: it may have been a link into a
+        cache. Without it not even what exists can be told, and a state that was set aside is taken back.
+        """
+        root = self.place.root
+        if not (self.place.has("init.done") and _has_providers(root)):
+            self.say("preparing (the cloud's provider is fetched)")
+            ended = self.step("init", "init", "-input=false", "-no-color")
+            if ended.code != 0 or ended.interrupted:
+                raise self.failed("prepare the lab", ended, verb)
+        if self.is_aside():
+            aside = root / _ASIDE
+            self.say(f"taking back {aside.name}, which could not be written where it belongs")
+            ended = self.step("push", "state", "push", aside.name)
+            if ended.code != 0 or ended.interrupted:
+                raise FathometerError(
+                    "take back the lab's state",
+                    ended.words,
+                    f"{self.command('down')} asks the cloud what it has of the lab",
+                )
+            aside.rename(aside.with_suffix(".taken"))
 
     def failed(self, operation: str, ended: Exit, verb: str) -> FathometerError:
         """The error for a call that did not end well. Says what exists, and what that costs."""
@@ -114,6 +184,16 @@ class Work:
         if reminder := remaining(self.place, datetime.now(UTC)):
             self.say(reminder)
         self.say(f"{self.command('down')} removes it")
+
+
+def _has_providers(root: Path) -> bool:
+    """Whether everything is there that the tool fetched into a root: files, not only links to some."""
+    lock = root / ".terraform.lock.hcl"
+    taken = _LOCKED.findall(lock.read_text(encoding="utf-8")) if lock.is_file() else []
+    there = root / ".terraform"
+    return there.is_dir() and all(
+        any(there.glob(f"providers/{source}/{version}/*/terraform-provider-*")) for source, version in taken
+    )
 
 
 def remaining(place: LabPlace, now: datetime) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import fastjsonschema
 
-from fathometer.dataset.format import EVENTS, event_validator, parse_utc, parsed
+from fathometer.dataset.format import EVENTS, event_validator, parse_utc
 from fathometer.dataset.model import (
     Connection,
     Damage,
@@ -19,9 +19,10 @@ from fathometer.dataset.model import (
     Pause,
     Stall,
 )
-from fathometer.dataset.places import NO_FILE, NotAFileError, Place, lines_of, size_of
+from fathometer.dataset.places import Place, lines_of, size_of
 from fathometer.dataset.reasons import RECOVERED_LOSSES
 from fathometer.errors import FathometerError
+from fathometer.reading import NO_FILE, NotAFileError, parsed
 
 MAX_LINE: Final = 1 << 20
 """No event is longer: the largest is a cloud's notice."""

@@ -20,9 +20,10 @@ from fathometer.dataset.format import EVENTS, Flags, segment_name, segment_ordin
 from fathometer.dataset.histogram import Ints
 from fathometer.dataset.manifest import read_manifest
 from fathometer.dataset.model import Event, Manifest
-from fathometer.dataset.places import regular, regular_for_arrow
+from fathometer.dataset.places import regular_for_arrow
 from fathometer.dataset.segments import read_open_from
 from fathometer.errors import FathometerError
+from fathometer.reading import regular
 
 COLUMNS: Final = ("sent_ns", "rtt_ns", "flags")
 ROWS: Final = 1 << 20

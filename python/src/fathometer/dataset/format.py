@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import IntFlag
 from functools import cache
@@ -108,51 +108,6 @@ def segment_ordinal(name: str, kind: str) -> int | None:
 def segment_name(ordinal: int, kind: str) -> str:
     """The file name of a segment."""
     return f"samples-{ordinal:05}.{kind}"
-
-
-DEEPEST: Final = 64
-"""Levels of lists and objects in JSON that is read. Ours have a handful; who walks through a value calls
-himself once a level."""
-
-
-def parsed(text: bytes | str) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """A value of JSON, of whole numbers that fit into 64 bits and of no more levels than `DEEPEST`; raises
-    ``ValueError``.
-    """
-    try:
-        value = json.loads(text, parse_int=_whole, parse_constant=_refused)
-    except RecursionError:
-        raise _too_deep() from None
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [child for one in level for child in _children(one)]
-        if not level:
-            return value
-    raise _too_deep()
-
-
-def _children(value: object) -> Iterable[Any]:
-    """The lists and objects directly in a list or an object."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return (child for child in inside if isinstance(child, (dict, list)))
-
-
-def _too_deep() -> ValueError:
-    return ValueError(f"it has more than {DEEPEST} levels")
-
-
-def _whole(text: str) -> int:
-    """An integer of JSON that fits into 64 bits with its sign; raises ``ValueError``."""
-    value = int(text) if len(text) <= 20 else 1 << 64
-    # Sequence numbers are without a sign, and stand in events, too.
-    if not -(1 << 63) <= value < 1 << 64:
-        raise ValueError("a number does not fit into 64 bits")
-    return value
-
-
-def _refused(text: str) -> float:
-    """For ``NaN`` and ``Infinity``, which Python takes for JSON and nobody else does."""
-    raise ValueError(f"{text} is no number of JSON")
 
 
 def parse_utc(text: str) -> int:

@@ -6,16 +6,11 @@ from typing import Any, Final
 
 import fastjsonschema
 
-from fathometer.dataset.format import (
-    FORMAT_VERSION,
-    MANIFEST,
-    manifest_validator,
-    parse_utc,
-    parsed,
-)
+from fathometer.dataset.format import FORMAT_VERSION, MANIFEST, manifest_validator, parse_utc
 from fathometer.dataset.model import ClockAnchor, Manifest, Path
 from fathometer.dataset.places import Place, read_at_most, size_of
 from fathometer.errors import FathometerError
+from fathometer.reading import parsed
 
 MAX_BYTES: Final = 16 << 20
 """A larger manifest is not one of ours: 1,024 anchors and all host facts stay below 200 KiB."""

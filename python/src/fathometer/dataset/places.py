@@ -7,11 +7,9 @@ reading a recording needs, so that the readers do not ask where they read.
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
@@ -21,15 +19,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from fathometer.errors import FathometerError
+from fathometer.reading import regular
 
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-
-
-NO_FILE: Final = "it is no regular file"
-
-
-class NotAFileError(OSError):
-    """It is there, and is a pipe, a device or the like."""
 
 
 class RemotePath:
@@ -238,21 +230,6 @@ def footer_of(place: Place) -> Any:  # noqa: ANN401 - a file that pyarrow reads
 def lines_of(place: Place) -> io.BufferedIOBase:
     """A text file as bytes, to be read by lines; raises `OSError`."""
     return io.BytesIO(place.read_bytes()) if isinstance(place, RemotePath) else regular(place)
-
-
-def regular(place: FilePath) -> io.BufferedReader:
-    """A file of this machine. What is none, a pipe or a device, would be waited for or never end:
-    `NotAFileError`.
-    """
-    # Without O_NONBLOCK the opening of a pipe waits for who writes to it.
-    handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise NotAFileError(errno.EINVAL, NO_FILE)
-        return os.fdopen(handle, "rb")
-    except OSError:
-        os.close(handle)
-        raise
 
 
 def regular_for_arrow(place: FilePath) -> pa.OSFile:

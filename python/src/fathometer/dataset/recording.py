@@ -15,7 +15,7 @@ from fathometer.dataset import datagrams
 from fathometer.dataset import events as event_log
 from fathometer.dataset.client import Client, client
 from fathometer.dataset.datagrams import Losses
-from fathometer.dataset.format import EVENTS, LOCK, MANIFEST, PROGRESS, parsed
+from fathometer.dataset.format import EVENTS, LOCK, MANIFEST, PROGRESS
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.manifest import OTHER_DIRECTORY, read_manifest
 from fathometer.dataset.model import (
@@ -28,7 +28,7 @@ from fathometer.dataset.model import (
     Pause,
     Stall,
 )
-from fathometer.dataset.places import Place, RemotePath, names_in, place_of, regular, size_of, walk
+from fathometer.dataset.places import Place, RemotePath, names_in, place_of, size_of, walk
 from fathometer.dataset.queries import Queries, read_queries
 from fathometer.dataset.rollup import Rollup
 from fathometer.dataset.rollup_files import is_rollup, read_rollups
@@ -39,6 +39,7 @@ from fathometer.dataset.source import Source
 from fathometer.dataset.throughput import Throughput, throughput
 from fathometer.dataset.totals import Totals
 from fathometer.errors import FathometerError
+from fathometer.reading import parsed, regular
 
 _ATTEMPTS: Final = 3
 """Readings of a running recording whose open segment closes meanwhile; it closes at most once in seconds."""

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathometer.dataset import events as event_log
-from fathometer.dataset.format import parsed
 from fathometer.dataset.manifest import read_manifest
 from fathometer.dataset.model import Damage, Event, Manifest
 from fathometer.dataset.places import Place, footer_of, read_at_most
 from fathometer.dataset.rollup import LOST, Cells, PathCounts, PathKey, Rollup, packed
 from fathometer.errors import FathometerError
+from fathometer.reading import parsed
 
 ROLLUP: Final = "rollup.json"
 TABLE: Final = "rollup.parquet"

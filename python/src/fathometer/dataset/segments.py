@@ -21,8 +21,9 @@ from fathometer.counts import count
 from fathometer.dataset.format import arrow_schema, segment_name, segment_ordinal
 from fathometer.dataset.layout import is_derived, is_known
 from fathometer.dataset.model import Damage, Event
-from fathometer.dataset.places import NO_FILE, Place, RemotePath, footer_of, regular, size_of
+from fathometer.dataset.places import Place, RemotePath, footer_of, size_of
 from fathometer.dataset.source import Closed
+from fathometer.reading import NO_FILE, regular
 
 _CHUNK: Final = 1 << 20
 _CONTINUATION: Final = b"\xff\xff\xff\xff"

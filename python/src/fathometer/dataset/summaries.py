@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import fastjsonschema
 
-from fathometer.dataset.format import MANIFEST, parsed, summary_validator
+from fathometer.dataset.format import MANIFEST, summary_validator
 from fathometer.dataset.manifest import MAX_BYTES
 from fathometer.dataset.places import Place, RemotePath, place_of, read_at_most, walk
 from fathometer.errors import FathometerError
+from fathometer.reading import parsed
 
 SUMMARY: Final = "summary.json"
 FORMAT: Final = 1

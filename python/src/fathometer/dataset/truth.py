@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathometer import durations
-from fathometer.dataset.format import parse_utc, parsed
+from fathometer.dataset.format import parse_utc
 from fathometer.dataset.model import Manifest
 from fathometer.dataset.places import Place, RemotePath
+from fathometer.reading import parsed
 
 FILE: Final = "truth.jsonl"
 PLACES: Final = "fabric-places"

@@ -176,7 +176,7 @@ def from_outputs(
         typer.Option(
             "--like",
             metavar="STUDY.toml",
-            help="Measure what that study measures [default: ten samples a second for 1m].",
+            help="Measure what that study measures [default: ten samples a second for 25s].",
         ),
     ] = None,
     key: Annotated[

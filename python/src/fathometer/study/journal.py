@@ -26,9 +26,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from fathometer.dataset.format import parsed
-from fathometer.dataset.places import regular
 from fathometer.errors import FathometerError
+from fathometer.reading import parsed, regular
 
 JOURNAL: Final = "journal.jsonl"
 

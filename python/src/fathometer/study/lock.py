@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from fathometer.dataset.places import regular
 from fathometer.errors import FathometerError
+from fathometer.reading import regular
 
 LOCK: Final = ".lock"
 

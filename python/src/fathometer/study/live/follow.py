@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from fathometer.dataset.follow import RecordingFollower, Tail
-from fathometer.dataset.format import parsed
 from fathometer.errors import FathometerError
+from fathometer.reading import parsed
 from fathometer.study.journal import JOURNAL
 from fathometer.study.live.happenings import Happening
 from fathometer.study.live.model import LiveStudy

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from fathometer.counts import count
-from fathometer.dataset.format import EVENTS
 from fathometer.study.hosts import MOST_WORDS
 
 FORMAT: Final = 1
@@ -77,6 +76,8 @@ class Seen:
     @property
     def grows(self) -> bool:
         """It is only ever appended to."""
+        from fathometer.dataset.format import EVENTS  # only who fetches recordings pays for it
+
         return self.name == EVENTS or self.name.endswith(OPEN_SEGMENT)
 
     @property
