@@ -12,6 +12,7 @@ mod beside;
 mod cancel;
 mod channel;
 mod config;
+mod counts;
 mod error;
 mod limit;
 mod looks;
