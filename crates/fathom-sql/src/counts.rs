@@ -19,6 +19,7 @@ pub(crate) struct Counts {
     login: Login,
     config: Config,
     begin: Begin,
+    is_last_try: bool,
 }
 
 impl Counts {
@@ -26,7 +27,7 @@ impl Counts {
     pub(crate) fn begin(login: &Login, config: &Config, begin: Begin) -> Result<Self, Error> {
         let login = Login { within: WITHIN, ..login.clone() };
         let session = begin(&login, config)?;
-        Ok(Self { session, login, config: config.clone(), begin })
+        Ok(Self { session, login, config: config.clone(), begin, is_last_try: false })
     }
 
     /// `None`: the server does not show the session.
@@ -34,12 +35,21 @@ impl Counts {
         (waits.read)(self.session.ask(&waits.sql, &self.login)?)
     }
 
-    /// The same after a while, in which the session stood idle, and somebody may have ended it: then on a new one.
+    /// The same after a while, in which the session stood idle, and somebody may have ended it: then on a new one, where the run goes
+    /// on or has ended in order. A server that does not answer is not asked twice.
     fn read_later(&mut self, waits: &Waits) -> Result<Option<Counted>, Error> {
         self.read(waits).or_else(|error| {
+            if self.is_last_try || self.login.stop.times() > 0 {
+                return Err(error);
+            }
             self.session = (self.begin)(&self.login, &self.config).map_err(|_| error)?;
             self.read(waits)
         })
+    }
+
+    /// The run has ended early.
+    pub(crate) fn last_try(&mut self) {
+        self.is_last_try = true;
     }
 }
 

@@ -134,7 +134,10 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         note(&mut outcome, &record, text);
     }
     turns::seen(&mut outcome.asked, &in_the_end);
-    turns.counted(&mut outcome.asked);
+    if outcome.failed().last().is_some_and(|failed| failed.error == NOT_WAITED_FOR) {
+        turns.give_up_counting();
+    }
+    turns.counted(&mut outcome.asked, ended.is_some());
     say_uncounted(&mut turns, &mut outcome, &record);
     turns.end_looks();
     stop.over();

@@ -204,13 +204,24 @@ impl<'a> Turns<'a> {
         }
     }
 
+    /// The server was not waited for: nor is what it counts.
+    pub(crate) fn give_up_counting(&mut self) {
+        if self.counts.take().is_some() {
+            self.uncounted = Some(Error::run("the server had not answered"));
+        }
+    }
+
     /// Why what the server counts is not known, told once.
     pub(crate) fn uncounted(&mut self) -> Option<Error> {
         self.uncounted.take()
     }
 
-    /// The queries are over: what the server counted of all of them, and of each setting that had sessions of its own.
-    pub(crate) fn counted(&mut self, asked: &mut Asked) {
+    /// The queries are over: what the server counted of all of them, and of each setting that had sessions of its own. `early`: for
+    /// whatever reason before their time.
+    pub(crate) fn counted(&mut self, asked: &mut Asked, early: bool) {
+        if let Some(counts) = self.counts.as_mut().filter(|_| early) {
+            counts.last_try();
+        }
         for at in 0..self.places.len() {
             self.tally(at, |place, counts| place.tally.end(counts));
         }

@@ -63,7 +63,8 @@ fn sizes_of_packets_are_asked_in_turn_and_are_what_was_granted() {
         (&[][..], "?sslmode=disable", [4_096, 16_384, 32_767]),
         (&["--tds-encrypt"], "?sslmode=require", [4_096, 16_383, 16_383]),
     ] {
-        let (echo, server) = Echo::start_tds(encrypt);
+        // Less than an answer holds: sending is held up.
+        let (echo, server) = Echo::start_tds(&[encrypt, &["--tds-send-buffer", "4KiB"]].concat());
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("kept");
         let arguments =
@@ -103,7 +104,8 @@ fn sizes_of_packets_are_asked_in_turn_and_are_what_was_granted() {
             let each: u64 = outcome["settings"].as_array().unwrap().iter().map(|one| of(one, name)).sum();
             assert_eq!(each, of(&outcome, name), "{name}: {outcome:#}");
         }
-        assert_eq!(of(&outcome, "waits"), served["waits"]["shown_count"].as_u64().unwrap(), "{served:#}");
+        let really = served["waits"]["shown_count"].as_u64().unwrap();
+        assert!(really > 0 && of(&outcome, "waits") == really, "{served:#} {:#}", outcome["server_counted"]);
         let packets =
             outcome["settings"].as_array().unwrap().iter().map(|setting| &setting["tds"]["packets"]);
         assert!(packets.clone().all(|packets| packets.as_u64() >= Some(8)), "{outcome:#}");
