@@ -1,7 +1,7 @@
 //! What the server itself counts of the time that it could not send: read before and after the queries of a session, on a session of
 //! its own, so that nothing of it is in a query's time. It is read alone: nobody's counts are ever set back.
 
-use crate::protocol::{Protocol, Waits, Watch};
+use crate::protocol::{Protocol, Shown, Waits, Watch};
 use crate::session::Login;
 use crate::{Config, Error};
 use fathom_core::query::Counted;
@@ -30,14 +30,13 @@ impl Counts {
         Ok(Self { session, login, config: config.clone(), begin, is_last_try: false })
     }
 
-    /// `None`: the server does not show the session.
-    fn read(&mut self, waits: &Waits) -> Result<Option<Counted>, Error> {
+    fn read(&mut self, waits: &Waits) -> Result<Shown, Error> {
         (waits.read)(self.session.ask(&waits.sql, &self.login)?)
     }
 
     /// The same after a while, in which the session stood idle, and somebody may have ended it: then on a new one, where the run goes
     /// on or has ended in order. A server that does not answer is not asked twice.
-    fn read_later(&mut self, waits: &Waits) -> Result<Option<Counted>, Error> {
+    fn read_later(&mut self, waits: &Waits) -> Result<Shown, Error> {
         self.read(waits).or_else(|error| {
             if self.is_last_try || self.login.stop.times() > 0 {
                 return Err(error);

@@ -69,12 +69,14 @@ pub(crate) struct Watch {
     pub(crate) waits: Option<Waits>,
 }
 
+/// What the server has counted; `None`: it does not show the session.
+pub(crate) type Shown = Option<Counted>;
+
 /// The same of waits for path or client.
 #[derive(Clone)]
 pub(crate) struct Waits {
     pub(crate) sql: String,
-    /// `None`: the server does not show the session.
-    pub(crate) read: fn(Vec<Option<String>>) -> Result<Option<Counted>, Error>,
+    pub(crate) read: fn(Vec<Option<String>>) -> Result<Shown, Error>,
     /// Why it may not.
     pub(crate) unseen: &'static str,
 }

@@ -15,6 +15,7 @@ use fathom_core::query::{Asked, NOT_WAITED_FOR, Outcome, Setting};
 use fathom_core::text::count;
 use fathom_core::units::narrow::time_or_dash;
 use fathom_os::clock::mono_ns;
+use fathom_os::pause::RunQueue;
 use fathom_os::timestamps;
 use fathom_recording::Query;
 use serde_json::{Value, json};
@@ -122,6 +123,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
             stop: stop.clone(),
             look_times_ns: std::collections::VecDeque::new(),
             first_waits_ns: std::collections::VecDeque::new(),
+            run_queue: RunQueue::of_this_thread(),
         });
     }
     let mut turns = Turns::new(askers, &configs, &each, order, begin);

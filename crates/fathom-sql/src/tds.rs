@@ -4,7 +4,7 @@
 use crate::channel::Channel;
 use crate::error::Refusal;
 use crate::limit::Limit;
-use crate::protocol::{Facts, Protocol, Seen, Step, Waits, Watch};
+use crate::protocol::{Facts, Protocol, Seen, Shown, Step, Waits, Watch};
 use crate::session::{Login, broke, more};
 use crate::ssl_mode::SslMode;
 use crate::{Config, Error, tls};
@@ -310,7 +310,7 @@ fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
 
 /// <https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-exec-session-wait-stats-transact-sql>:
 /// since the session was opened.
-fn counted(answer: Vec<Option<String>>) -> Result<Option<Counted>, Error> {
+fn counted(answer: Vec<Option<String>>) -> Result<Shown, Error> {
     let Ok([_, waits, ms]) = <[Option<String>; 3]>::try_from(answer) else { return Ok(None) };
     let number = |text: Option<String>| text.map_or(Some(0), |text| text.parse::<u64>().ok());
     let (Some(waits), Some(ms)) = (number(waits), number(ms)) else {

@@ -116,10 +116,13 @@ fn sizes_of_packets_are_asked_in_turn_and_are_what_was_granted() {
 /// second login of a size.
 #[test]
 fn a_login_that_fails_later_ends_the_run_with_what_was_asked() {
-    let (_echo, server) = Echo::start_tds(&["--tds-sessions", "3"]);
+    let (echo, server) = Echo::start_tds(&["--tds-sessions", "3"]);
+    // A connection that is set up to the server's port takes one of them, too.
+    let beside = echo.address().to_string();
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("kept");
-    let arguments = ["--rows", "5", "--packet-size", "4096,8192", "--json", "--record"];
+    let arguments =
+        ["--rows", "5", "--packet-size", "4096,8192", "--reflector", &beside, "--json", "--record"];
     let out = mssql(server, "?sslmode=disable", &[&arguments[..], &[dir.to_str().unwrap()]].concat());
     let line = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!((out.status.code(), line.lines().count()), (Some(1), 1), "{line}");
