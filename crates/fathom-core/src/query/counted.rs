@@ -124,7 +124,7 @@ mod tests {
         for (is_first, error) in [(true, None), (false, None), (false, Some("reset".to_owned()))] {
             let parts = [part(1_000_000, 1_000_000), part(2_000_000, 3_000_000), part(5_000_000, 7_000_000)];
             let split = Split::of_recording(10_000_000, parts, None);
-            all.add(&Query { split, is_first, error, ..Query::default() });
+            all.add(&Query { split, error, is_first, ..Query::default() });
         }
         let count = counted(2, 20_000_000);
         assert_eq!(

@@ -159,6 +159,14 @@ mod tests {
     }
 
     #[test]
+    fn how_long_a_thread_waited_for_a_processor_never_falls() {
+        let queue = crate::pause::RunQueue::of_this_thread();
+        let first = queue.waited_ns().expect("Linux counts it");
+        std::thread::yield_now();
+        assert!(queue.waited_ns() >= Some(first));
+    }
+
+    #[test]
     fn sleep_ends_at_its_time_and_not_before() {
         let alarm = Alarm::new().unwrap();
         let at = mono_ns() + 3_000_000;

@@ -41,7 +41,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedWaits:
     """Waits for path or client that the server counted during all queries: it does not tell which."""
 
     wait: str
@@ -93,9 +93,9 @@ class Queries:
     """That came, with payload."""
     idle_ns: Ints
     """Since the query before it on the same connection had its answer; the first of a connection: `NEVER`."""
-    counted_by_server: Counted | None = None
+    counted_by_server: CountedWaits | None = None
     """None: it counts nothing, nobody could read it, the recording breaks off or is of an earlier version."""
-    each_counted: tuple[Counted | None, ...] = ()
+    each_counted: tuple[CountedWaits | None, ...] = ()
     """The same of each setting of a sweep that had sessions of its own."""
     damage: tuple[Damage, ...] = ()
 
@@ -203,13 +203,13 @@ def _result(events: Sequence[Event]) -> Mapping[str, Any]:
     return {}
 
 
-def _counted_by_server(result: object) -> Counted | None:
+def _counted_by_server(result: object) -> CountedWaits | None:
     counted = result.get("server_counted") if isinstance(result, dict) else None
     if not isinstance(counted, dict):
         return None
     wait, waits, ns = (counted.get(name) for name in ("wait", "waits", "ns"))
     if isinstance(wait, str) and isinstance(waits, int) and isinstance(ns, int):
-        return Counted(wait, waits, ns)
+        return CountedWaits(wait, waits, ns)
     return None
 
 
