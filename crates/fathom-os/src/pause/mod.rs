@@ -110,9 +110,9 @@ impl RunQueue {
         Self(system::Counts::open())
     }
 
-    /// Since the thread began, in ns: from when it could run to when it did. It takes 1 to 2 µs. `None`: the system does not tell.
+    /// Since the thread began, in ns: from when it could run to when it did. It takes 1 to 2 µs. `None`: the system does not tell, or not yet.
     pub fn waited_ns(&self) -> Option<u64> {
-        // A kernel that does not count says 0 of both, and whoever asks has run.
+        // A kernel that does not count says 0 of both, as every kernel does of a thread that has just begun.
         self.0.read().filter(|counted| counted.ran_ns > 0).map(|counted| counted.waited_ns)
     }
 }
