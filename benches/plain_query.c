@@ -2,10 +2,10 @@
  * where each row of the answer ends, as any client must, and keeps none. benches/sql_overhead.py holds `fathom sql`
  * against it.
  *
- *   plain_query postgres|mysql ADDRESS PORT USER DATABASE COUNT QUERY
+ *   plain_query postgres|mysql ADDRESS PORT USER DATABASE COUNT QUERY [poll]
  *
- * Its requests are those of `fathom sql`: Parse, Bind, Execute and Sync in one send, or COM_QUERY. recv waits, and takes
- * 64 KiB at most. The clock is read before the request and after the recv that brings the end of the answer. It prints
+ * Its requests are those of `fathom sql`: Parse, Bind, Execute and Sync in one send, or COM_QUERY. recv waits, or with
+ * `poll` that does, as in `fathom sql`; recv takes 64 KiB at most. The clock is read before the request and after the recv that brings the end of the answer. It prints
  * one JSON line: rows of an answer, and every query's time in ns. */
 
 #define _GNU_SOURCE
@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@
 
 enum { BUFFER = 64 << 10, LONGEST = 1 << 20 };
 
-static int fd;
+static int fd, by_poll;
 static unsigned char in[BUFFER + LONGEST];
 static size_t have, taken;
 static uint64_t rows;
@@ -56,9 +57,14 @@ static unsigned char *need(size_t size) {
             have -= taken;
             taken = 0;
         }
-        ssize_t n = recv(fd, in + have, BUFFER, 0);
+        ssize_t n = recv(fd, in + have, BUFFER, by_poll ? MSG_DONTWAIT : 0);
         if (n == 0) end("the server closed the connection");
-        if (n < 0 && errno != EINTR) end(strerror(errno));
+        if (n < 0 && errno == EAGAIN) {
+            struct pollfd one = {.fd = fd, .events = POLLIN};
+            poll(&one, 1, -1);
+        } else if (n < 0 && errno != EINTR) {
+            end(strerror(errno));
+        }
         if (n > 0) have += (size_t)n;
     }
     return in + taken;
@@ -181,7 +187,8 @@ static size_t mysql_request(unsigned char *out, const char *sql) {
 
 int main(int count, char **words) {
     static unsigned char out[LONGEST];
-    if (count != 8 || strlen(words[7]) > LONGEST / 2) end("postgres|mysql ADDRESS PORT USER DATABASE COUNT QUERY");
+    if (count < 8 || strlen(words[7]) > LONGEST / 2) end("postgres|mysql ADDRESS PORT USER DATABASE COUNT QUERY [poll]");
+    by_poll = count > 8;
     int is_mysql = strcmp(words[1], "mysql") == 0, one = 1;
     struct sockaddr_in where = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(words[3]))};
     if (inet_pton(AF_INET, words[2], &where.sin_addr) != 1) end("no such address");

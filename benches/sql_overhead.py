@@ -3,7 +3,9 @@
 
 * fathom: as it ships, and recorded: kernel stamps, looks at the server on a second connection, round trips beside;
 * unrecorded: the same without --record, which is as much as it can be told to leave out;
-* plain: plain_query.c, which sends the same requests, reads the answer and measures nothing but its time;
+* plain: plain_query.c, which sends the same requests, reads the answer and measures nothing but its time; it waits in recv;
+* polls: the same, which waits in poll, as fathom does: what measuring adds is against that;
+* before (with --before): as unrecorded, by another build;
 * psql (PostgreSQL alone): the time of its `\\timing`; libpq keeps every row of an answer.
 
 What is compared is the query's wall time as each client takes it, from before the request to the end of the answer: so whatever
@@ -13,7 +15,10 @@ machines of their own, and over a path, it is less. In each round every client a
 first query of a connection is left out. A ratio is the median of the rounds' ratios, with the interval that order
 statistics give it. As root, with PostgreSQL (Debian: postgresql), MariaDB (mariadb-server-core, mariadb-client-core) and cc.
 
-    sudo benches/sql_overhead.py [--fathom FILE] [--only DATABASE] [--rounds N] [--rows N,...] [--seconds S]
+With --rtt the two are hosts of the fabric, with a path of this round trip between them; what emulates it needs a processor, too, so that no
+process has one of its own there.
+
+    sudo benches/sql_overhead.py [--rtt MS] [--fathom FILE] [--before FILE] [--only DATABASE] [--rounds N] [--rows N,...] [--seconds S]
 """
 
 import argparse
@@ -34,6 +39,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOST, USER, DATABASE = "127.0.0.1", "reader", "bench"
+NEAR, FAR = "10.97.1.1", "10.97.0.1"
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
 SERVER_CPU, CLIENT_CPU = 0, 1
 ROW_BYTES = 100
@@ -67,8 +73,29 @@ def listening(words, home, ready):
             server.wait(20)
 
 
+def near():
+    """On loopback: what a server and a client are started with, and where the server listens."""
+    return contextlib.nullcontext(([], [], HOST))
+
+
 @contextlib.contextmanager
-def postgres(directory, cpu):
+def behind(rtt_ms, fathom, directory):
+    """The same over a path of the fabric of this round trip, which is taken away again."""
+    name, half = f"bench-sql-{os.getpid()}", f"{round(rtt_ms * 5e5)}ns"
+    scenario = directory / "scenario.toml"
+    scenario.write_text(
+        f'format = 1\n[[host]]\nname = "server"\naddress = "{FAR}"\n[[host]]\nname = "client"\naddress = "{NEAR}"\n'
+        f'[[path]]\nlabel = "path"\nfrom = "client"\nto = "server"\nboth = {{ delay = "{half}" }}\n'
+    )
+    run([fathom, "fabric", "up", str(scenario), "--name", name])
+    try:
+        yield *([fathom, "fabric", "exec", "--name", name, host, "--"] for host in ("server", "client")), FAR
+    finally:
+        run([fathom, "fabric", "down", name])
+
+
+@contextlib.contextmanager
+def postgres(directory, cpu, there=(), host=HOST):
     programs = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not programs:
         sys.exit("no PostgreSQL server is installed (Debian: postgresql)")
@@ -80,14 +107,15 @@ def postgres(directory, cpu):
     single = [*AS_NOBODY, server, "--single", "-D", "data", "postgres"]
     subprocess.run(single, cwd=home, check=True, input=f"CREATE DATABASE {DATABASE};\n", text=True, capture_output=True)
     port = free_port()
-    settings = (f"port={port}", f"listen_addresses={HOST}", "unix_socket_directories=", "fsync=off")
-    words = [*on_cpu(cpu, AS_NOBODY), server, "-D", "data", *(word for s in settings for word in ("-c", s))]
+    (home / "data/pg_hba.conf").write_text("host all all all trust\n")
+    settings = (f"port={port}", f"listen_addresses={host}", "unix_socket_directories=", "fsync=off")
+    words = [*there, *on_cpu(cpu, AS_NOBODY), server, "-D", "data", *(word for s in settings for word in ("-c", s))]
     with listening(words, home, "database system is ready to accept connections"):
         yield port
 
 
 @contextlib.contextmanager
-def mariadb(directory, cpu):
+def mariadb(directory, cpu, there=(), host=HOST):
     server = shutil.which("mariadbd") or "/usr/sbin/mariadbd"
     install = shutil.which("mariadb-install-db")
     if not (install and os.path.exists(server)):
@@ -101,7 +129,7 @@ def mariadb(directory, cpu):
     made = [*AS_NOBODY, install, *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
     subprocess.run(made, cwd=home, check=True, capture_output=True)
     port = free_port()
-    words = [*on_cpu(cpu, AS_NOBODY), server, *common, f"--port={port}", f"--bind-address={HOST}"]
+    words = [*there, *on_cpu(cpu, AS_NOBODY), server, *common, f"--port={port}", f"--bind-address={host}"]
     words += [f"--init-file={home / 'users.sql'}", "--socket=socket", "--pid-file=pid"]
     with listening(words, home, "ready for connections"):
         yield port
@@ -125,18 +153,25 @@ def run(words, **more):
 
 
 class Bench:
-    def __init__(self, database, port, fathom, plain, work, cpu):
-        self.database, self.port, self.fathom, self.plain, self.work, self.cpu = database, port, fathom, plain, work, cpu
+    def __init__(self, database, port, host, here, fathom, before, plain, work, cpu):
+        self.database, self.port, self.host, self.fathom, self.before = database, port, host, fathom, before
+        self.here, self.plain, self.work, self.cpu = here, plain, work, cpu
+
+    def client(self, words, **more):
+        return run([*self.here, *on_cpu(self.cpu, words)], **more)
 
     def ways(self):
-        ways = {"plain": self.by_plain, "unrecorded": self.by_fathom, "fathom": self.by_fathom_recorded}
+        ways = {"plain": self.by_plain, "polls": lambda rows, count: self.by_plain(rows, count, "poll")}
+        ways |= {"unrecorded": self.by_fathom, "fathom": self.by_fathom_recorded}
+        if self.before:
+            ways["before"] = lambda rows, count: self.by_fathom(rows, count, build=self.before)
         return {**ways, "psql": self.by_psql} if self.database == "postgres" and shutil.which("psql") else ways
 
-    def by_fathom(self, rows, count, *more):
+    def by_fathom(self, rows, count, *more, build=None):
         scheme = "postgres" if self.database == "postgres" else "mysql"
-        url = f"{scheme}://{USER}@{HOST}:{self.port}/{DATABASE}?sslmode=disable"
-        words = [self.fathom, "sql", url, "--query", query_of(self.database, rows), "--count", str(count)]
-        told = json.loads(run(on_cpu(self.cpu, [*words, "--quiet", "--json", *more])))
+        url = f"{scheme}://{USER}@{self.host}:{self.port}/{DATABASE}?sslmode=disable"
+        words = [build or self.fathom, "sql", url, "--query", query_of(self.database, rows), "--count", str(count)]
+        told = json.loads(self.client([*words, "--quiet", "--json", *more]))
         if told["failed"] or told["rows"] != rows * count:
             sys.exit(f"{told['failed']} failed, {told['rows']} rows")
         return told["wall_ns"]["p50"], told["mean_ns"]["wall"], told["looks"] / (count - 1)
@@ -148,17 +183,17 @@ class Bench:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def by_plain(self, rows, count):
-        where = [HOST, str(self.port), USER, DATABASE, str(count), query_of(self.database, rows)]
-        told = json.loads(run(on_cpu(self.cpu, [self.plain, self.database, *where])))
+    def by_plain(self, rows, count, *more):
+        where = [self.host, str(self.port), USER, DATABASE, str(count), query_of(self.database, rows), *more]
+        told = json.loads(self.client([self.plain, self.database, *where]))
         if told["rows"] != rows:
             sys.exit(f"{told['rows']} rows")
         return self.figures(told["wall_ns"][1:])
 
     def by_psql(self, rows, count):
-        words = ["psql", "-X", "-q", "-h", HOST, "-p", str(self.port), "-U", USER, "-d", DATABASE]
+        words = ["psql", "-X", "-q", "-h", self.host, "-p", str(self.port), "-U", USER, "-d", DATABASE]
         script = "\\timing on\n" + f"{query_of(self.database, rows)} \\g /dev/null\n" * count
-        told = run(on_cpu(self.cpu, words), input=script)
+        told = self.client(words, input=script)
         times = [float(line.split()[1]) * 1e6 for line in told.splitlines() if line.startswith("Time: ")]
         return self.figures(times[1:])
 
@@ -196,11 +231,13 @@ def measure(bench, rows, arguments, draw):
         p50 = statistics.median(f[0] for f in figures) / 1e6
         looks = statistics.fmean(f[2] for f in figures)
         against = ""
-        if name != "plain":
+        for base in ("plain", "polls"):
+            if name in ("plain", base):
+                continue
             medians, means = (
-                [mine[at] / plain[at] for mine, plain in zip(figures, seen["plain"], strict=True)] for at in (0, 1)
+                [mine[at] / plain[at] for mine, plain in zip(figures, seen[base], strict=True)] for at in (0, 1)
             )
-            against = f"; against plain: median {told(medians)}, mean {told(means)}"
+            against += f"; against {base}: median {told(medians)}, mean {told(means)}"
         print(f"  {name}: {p50:.3f} ms" + (f", {looks:.2f} looks a query" if looks else "") + against, flush=True)
 
 
@@ -209,7 +246,9 @@ def main():
     parser.add_argument(
         "--fathom", default=str(ROOT / "target/release/fathom"), metavar="FILE", help="default: %(default)s"
     )
+    parser.add_argument("--before", metavar="FILE", help="another build, to be held against the plain client too")
     parser.add_argument("--only", choices=("postgres", "mysql"), help="this database only")
+    parser.add_argument("--rtt", type=float, metavar="MS", help="a path of this round trip between the two (default: loopback)")
     parser.add_argument("--rounds", type=int, default=20, metavar="N", help="default %(default)s")
     parser.add_argument("--rows", default="1000,10000,100000", metavar="N,...", help="default %(default)s")
     parser.add_argument("--seconds", type=float, default=1.5, metavar="S", help="of a client in a round, about (default %(default)s)")
@@ -217,7 +256,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the order (default 1)")
     arguments = parser.parse_args()
     fathom, draw = os.path.abspath(arguments.fathom), random.Random(arguments.seed)
-    server_cpu, client_cpu = (None, None) if arguments.free else (SERVER_CPU, CLIENT_CPU)
+    server_cpu, client_cpu = (None, None) if arguments.free or arguments.rtt else (SERVER_CPU, CLIENT_CPU)
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
         directory.chmod(0o755)
@@ -226,8 +265,10 @@ def main():
         for database, started in (("postgres", postgres), ("mysql", mariadb)):
             if arguments.only not in (None, database):
                 continue
-            with started(directory, server_cpu) as port:
-                bench = Bench(database, port, fathom, plain, directory, client_cpu)
+            path = behind(arguments.rtt, fathom, directory) if arguments.rtt else near()
+            with path as (there, here, host), started(directory, server_cpu, there, host) as port:
+                before = arguments.before and os.path.abspath(arguments.before)
+                bench = Bench(database, port, host, here, fathom, before, plain, directory, client_cpu)
                 for rows in map(int, arguments.rows.split(",")):
                     measure(bench, rows, arguments, draw)
 

@@ -19,6 +19,7 @@
 mod advice;
 mod attribute;
 mod busy;
+mod counted;
 mod figures;
 mod logins;
 mod outcome;
@@ -32,6 +33,7 @@ mod timeline;
 mod verdict;
 
 pub use busy::Room;
+pub use counted::Counted;
 pub use figures::COUNT;
 pub use logins::Logins;
 pub use outcome::{Asked, Failed, Outcome};

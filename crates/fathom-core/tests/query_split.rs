@@ -15,6 +15,8 @@ const MS: u64 = 1_000_000;
 const SEGMENTS: usize = 8;
 const SEGMENT_BYTES: u64 = 1_024;
 const CHUNK_BYTES: u64 = SEGMENTS as u64 * SEGMENT_BYTES;
+/// As `fathom sql` has it: of a shorter wait the first byte is not read by itself.
+const SHORT_WAIT_NS: u64 = 250 * US;
 
 /// One turn of a query.
 #[derive(Debug, Clone)]
@@ -25,8 +27,9 @@ struct World {
     make_ns: u64,
     /// A chunk on the wire.
     wire_ns: u64,
-    /// A chunk in the client.
+    /// A chunk in the client, and from when something comes that it waits for to when it runs.
     process_ns: u64,
+    wake_ns: u64,
     chunks: usize,
     /// Chunks that the server's kernel holds, and that may be on the way or unread.
     send_buffer: usize,
@@ -50,25 +53,25 @@ struct Run {
     came: Vec<u64>,
     taken: Vec<u64>,
     done: Vec<u64>,
+    /// When each segment came, and what the client read.
+    segments: Vec<u64>,
+    reads: Vec<Read>,
 }
 
-impl Run {
-    /// When each segment came: those of a chunk as the wire has room, none before one that was sent earlier.
-    fn segments(&self, world: &World) -> Vec<u64> {
-        let mut segments: Vec<u64> = vec![];
-        for &came in &self.came {
-            let before = segments.last().copied().unwrap_or(0);
-            segments.extend((1..=SEGMENTS as u64).map(|k| {
-                before.max(came.saturating_sub(world.wire_ns * (SEGMENTS as u64 - k) / SEGMENTS as u64))
-            }));
-        }
-        segments
-    }
+/// A read of so many segments, of which the first and the last came then; since when the client had waited and when it ran again,
+/// where it had to.
+#[derive(Debug, Clone, Copy)]
+struct Read {
+    segments: usize,
+    first: u64,
+    last: u64,
+    waited: Option<(u64, u64)>,
 }
 
 impl World {
     fn run(&self) -> Run {
-        let mut run = Run { made: vec![], put: vec![], came: vec![], taken: vec![], done: vec![] };
+        let (made, put, came, taken, done) = (vec![], vec![], vec![], vec![], vec![]);
+        let mut run = Run { made, put, came, taken, done, segments: vec![], reads: vec![] };
         let mut sent: Vec<u64> = vec![];
         let half = self.rtt_ns / 2;
         for i in 0..self.chunks {
@@ -82,10 +85,29 @@ impl World {
             let again = if self.lost_chunk == Some(i) { self.again_ns() } else { 0 };
             // What is behind a gap is not given to the reader.
             run.came.push((sent[i] + half + again).max(run.came.last().copied().unwrap_or(0)));
-            run.taken.push(run.came[i].max(run.done.last().copied().unwrap_or(0)));
+            self.arrive(&mut run, i);
             run.done.push(run.taken[i] + self.process_ns);
         }
         run
+    }
+
+    /// A chunk's segments come as the wire has room, none before one that was sent earlier, and are read until all of them are there.
+    fn arrive(&self, run: &mut Run, chunk: usize) {
+        let before = run.segments.last().copied().unwrap_or(0);
+        run.segments.extend((1..=SEGMENTS as u64).map(|k| {
+            before.max(run.came[chunk].saturating_sub(self.wire_ns * (SEGMENTS as u64 - k) / SEGMENTS as u64))
+        }));
+        let mut now = run.done.last().copied().unwrap_or(0);
+        let mut unread = &run.segments[chunk * SEGMENTS..];
+        while let Some(&first) = unread.first() {
+            let since = now;
+            now = if first > now { first + self.wake_ns } else { now };
+            let there = unread.partition_point(|&came| came <= now);
+            let waited = (first > since).then_some((since, now));
+            run.reads.push(Read { segments: there, first, last: unread[there - 1], waited });
+            unread = &unread[there..];
+        }
+        run.taken.push(now);
     }
 
     /// A lost segment is sent again after this, as Linux does it without further ones; and after twice that.
@@ -116,6 +138,7 @@ impl World {
                 wire_ns: of(self.wire_ns, 1),
                 again_ns: of(self.again_ns, 1),
                 process_ns: of(self.process_ns, 2),
+                wake_ns: of(self.wake_ns, 2),
                 ..self.clone()
             }
         };
@@ -143,7 +166,7 @@ impl World {
         let without = [
             Self { think_ns: 0, make_ns: 0, ..self.clone() },
             Self { rtt_ns: 0, wire_ns: 0, lost_requests: 0, lost_chunk: None, ..self.clone() },
-            Self { process_ns: 0, ..self.clone() },
+            Self { process_ns: 0, wake_ns: 0, ..self.clone() },
         ];
         without.map(|world| (wall - world.wall()) as f64 / wall as f64)
     }
@@ -159,6 +182,11 @@ impl World {
 
     /// What a client with these clocks tells, and what comes of it.
     fn split(&self) -> Split {
+        self.split_by(SHORT_WAIT_NS)
+    }
+
+    /// The same of one that knows when the first bytes came of waits that are no shorter than this.
+    fn split_by(&self, short_wait_ns: u64) -> Split {
         let run = self.run();
         let half = self.rtt_ns / 2;
         let end = *run.done.last().unwrap();
@@ -174,25 +202,29 @@ impl World {
         let mut looks = looks.into_iter().peekable();
         let mut line = Timeline::new(0);
         line.request(0, Some(Rtt { low_ns: self.rtt_ns, ns: self.rtt_ns, high_ns: self.rtt_ns }));
-        let segments = run.segments(self);
-        let mut now = 0;
+        let (mut now, mut reads) = (0, run.reads.iter());
         for i in 0..self.chunks {
-            // Waits for the segments of this chunk from `now` on, and reads what is there of it.
-            let mut unread = &segments[i * SEGMENTS..(i + 1) * SEGMENTS];
-            while let Some(&first) = unread.first() {
-                while let Some((at, state)) = looks.next_if(|look| look.0 <= first) {
+            let mut unread = SEGMENTS;
+            while unread > 0 {
+                let read = reads.next().unwrap();
+                unread -= read.segments;
+                let bytes = read.segments as u64 * SEGMENT_BYTES;
+                // Of a short wait it is known when its last bytes came, and when the client ran again.
+                let exact = read.waited.is_none_or(|(since, woke)| woke - since >= short_wait_ns);
+                let came = if exact { read.first } else { read.last };
+                while let Some((at, state)) = looks.next_if(|look| look.0 <= came) {
                     if at > now {
                         line.still_waiting(now, at);
                         now = at;
                     }
                     line.look(at.saturating_sub(self.rtt_ns), at, state);
                 }
-                let there = unread.partition_point(|&came| came <= now.max(first));
-                let bytes = there as u64 * SEGMENT_BYTES;
-                line.received((first > now).then_some((now, first)), bytes);
-                line.arrived((first > now).then_some(first), unread[there - 1], bytes);
-                now = now.max(first);
-                unread = &unread[there..];
+                line.received((came > now).then_some((now, came)), bytes);
+                match read.waited {
+                    Some((since, _)) if !exact => line.arrived_since(since, read.last, bytes),
+                    _ => line.arrived((came > now).then_some(came), read.last, bytes),
+                }
+                now = now.max(came);
             }
             line.busy_until(run.taken[i]);
             now = run.taken[i];
@@ -203,7 +235,7 @@ impl World {
                     line.look(at.saturating_sub(self.rtt_ns), at, state);
                 }
                 if self.is_window_known {
-                    line.room(at, self.room(&run, &segments, at));
+                    line.room(at, self.room(&run, &run.segments, at));
                 }
             }
             now = now.max(run.done[i]);
@@ -212,6 +244,7 @@ impl World {
         if self.lost_chunk.is_some_and(|lost| lost + 1 < self.chunks) {
             line.disordered();
         }
+        line.late_within(self.wake_ns * run.reads.iter().filter(|read| read.waited.is_some()).count() as u64);
         line.end(end, Some(self.lost_requests.into()), 0)
     }
 }
@@ -283,6 +316,7 @@ fn worlds() -> impl Strategy<Value = World> {
                     // A round trip has two small packets on the wire.
                     wire_ns: wire_ns.min(rtt_ns * (CHUNK_BYTES / 128)),
                     process_ns,
+                    wake_ns: 0,
                     chunks,
                     send_buffer,
                     window,
@@ -341,6 +375,25 @@ proptest! {
         }
     }
 
+    /// A client that runs late, and knows the end of its longer waits alone, is no surer of anybody than one that knows all of them.
+    #[test]
+    fn what_is_not_known_of_short_waits_makes_no_bound_narrower(
+        world in worlds(), wake_ns in prop_oneof![1..20 * US, 20 * US..400 * US]
+    ) {
+        let world = World { wake_ns, ..world };
+        let (known, unknown) = (world.split_by(0), world.split());
+        lawful(&known, world.wall());
+        lawful(&unknown, world.wall());
+        let grain = world.wall() / 100;
+        for party in PARTIES {
+            let (known, unknown) = (known.part(party), unknown.part(party));
+            prop_assert!(
+                unknown.low_ns <= known.low_ns + grain && unknown.high_ns + grain >= known.high_ns,
+                "{party}: {unknown:?} and {known:?}"
+            );
+        }
+    }
+
     /// A client that goes on working after everything has come: all of that is the client's, to the nanosecond.
     #[test]
     fn work_at_the_end_is_the_clients(world in worlds(), more in 0..100 * MS) {
@@ -384,7 +437,7 @@ proptest! {
     /// Whatever it is told, in whatever order.
     #[test]
     fn nothing_that_it_is_told_breaks_a_law(
-        told in prop::collection::vec((0_u8..7, 0..5 * MS, 0..5 * MS, 0..100_000_u64), 0..200)
+        told in prop::collection::vec((0_u8..9, 0..5 * MS, 0..5 * MS, 0..100_000_u64), 0..200)
     ) {
         let (mut line, mut now) = (Timeline::new(0), 0);
         for (what, a, b, bytes) in told {
@@ -393,6 +446,8 @@ proptest! {
                 1 => line.request(now, Rtt::of(&[a.min(b), b, a.max(b)])),
                 2 => { line.received(Some((now.saturating_sub(b / 8), now + a)), bytes); now += a; }
                 3 => line.received(None, bytes),
+                7 => line.arrived_since(now.saturating_sub(a), now.saturating_sub(b), bytes),
+                8 => line.late_within(b),
                 5 => { line.unanswered(now, now + a); now += a; }
                 4 => line.look(now.saturating_sub(b), (now + a).saturating_sub(b), [ServerState::Working, ServerState::Sending, ServerState::Done][bytes as usize % 3]),
                 _ => { line.still_waiting(now, now + a); now += a; }

@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
 use fathom_core::event::EventKind;
-use fathom_core::query::{Asked, Outcome, PARTIES, Part, Query, Setting, Split};
+use fathom_core::query::{Asked, Counted, Outcome, PARTIES, Part, Query, Setting, Split};
 use fathom_core::text::count;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::path::Path;
@@ -36,7 +36,9 @@ impl Recording {
                     asked.tds = result["tds"].clone();
                     for (at, setting) in asked.settings.iter_mut().enumerate() {
                         setting.tds = result["settings"][at]["tds"].clone();
+                        setting.counted = Counted::of(&result["settings"][at]["server_counted"]);
                     }
+                    asked.counted = Counted::of(&result["server_counted"]);
                     asked.unanswered_beside = result["unanswered_beside"].as_u64();
                     asked.unrecorded = result["unrecorded"].as_u64();
                     told =

@@ -1,7 +1,8 @@
 //! `fathom sql`: queries of a real database, each timed and split into the server's, the path's and this client's part.
 //!
 //! One thread asks and reads ([`run()`], `query`), one looks at what the server's backend does (`looks`), one measures round trips
-//! of the same path at the same moments (`beside`), one writes the recording (`record`). What the times mean decides
+//! of the same path at the same moments (`beside`), one writes the recording (`record`). What the server itself counts is read before
+//! and after (`counts`). What the times mean decides
 //! `fathom_core::query`, which has neither sockets nor clocks; the messages are encoded and decoded by `postgres-protocol`,
 //! `fathom_mysql` and `fathom_tds::client`, which have none either, so that no asynchronous runtime is needed.
 //!
@@ -12,6 +13,7 @@ mod beside;
 mod cancel;
 mod channel;
 mod config;
+mod counts;
 mod error;
 mod limit;
 mod looks;

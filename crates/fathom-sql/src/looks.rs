@@ -6,7 +6,7 @@ use crate::session::Login;
 use crate::{Error, Stop};
 use fathom_core::query::{ServerState, Since};
 use fathom_os::clock::mono_ns;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -20,6 +20,8 @@ const LEAST_NS: u64 = 10 * MS;
 const MOST_NS: u64 = 100 * MS;
 /// In the place of when a query began: none will.
 const LEAVE: u64 = u64::MAX;
+/// Whoever looks sleeps for so long at most.
+const SLEEP_NS: u64 = 100 * MS;
 /// Who ends the run waits no longer for a look that is under way.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -43,6 +45,8 @@ pub(crate) struct Looks {
     /// At which session.
     watch: Arc<Mutex<Arc<Watch>>>,
     running: Arc<AtomicU64>,
+    /// Whoever looks has to be woken for a query: none has begun for so long that it sleeps soundly.
+    sleeps: Arc<AtomicBool>,
     /// One was asked for then, and has not come; 0: none.
     under_way: Arc<AtomicU64>,
     /// Why nobody looks any more.
@@ -61,8 +65,10 @@ impl Looks {
         look(&mut *session, &watch, &login.impatient())?;
         let (tell, seen) = channel();
         let running = Arc::new(AtomicU64::new(0));
+        let sleeps = Arc::<AtomicBool>::default();
         let (under_way, failed) = (Arc::<AtomicU64>::default(), Arc::<OnceLock<Error>>::default());
-        let (stop, login, theirs) = (stop.clone(), login.clone(), Arc::clone(&running));
+        let (stop, login, theirs) =
+            (stop.clone(), login.clone(), Queries(Arc::clone(&running), Arc::clone(&sleeps)));
         let watch = Arc::new(Mutex::new(watch));
         let at = Arc::clone(&watch);
         let (asked, why) = (Arc::clone(&under_way), Arc::clone(&failed));
@@ -76,7 +82,7 @@ impl Looks {
         };
         let thread = std::thread::Builder::new().name("looks".into()).spawn(run);
         let thread = thread.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
-        Ok(Self { seen, watch, running, under_way, failed, thread })
+        Ok(Self { seen, watch, running, sleeps, under_way, failed, thread })
     }
 
     /// From now on another session is looked at: a look at the one before is told no more, and may fail. No query runs.
@@ -84,10 +90,18 @@ impl Looks {
         *lock(&self.watch) = Arc::clone(watch);
     }
 
-    /// A query has begun.
+    /// A query is about to begin. Where one follows the other nobody is woken: whoever looks then sees by itself, before a look can be
+    /// due, that another has begun.
+    pub(crate) fn query_begins(&self) {
+        self.running.store(mono_ns().max(1), Ordering::SeqCst);
+        if self.sleeps.swap(false, Ordering::SeqCst) {
+            self.thread.thread().unpark();
+        }
+    }
+
+    /// It has begun.
     pub(crate) fn query_began(&self, now_ns: u64) {
-        self.running.store(now_ns.max(1), Ordering::Relaxed);
-        self.thread.thread().unpark();
+        self.running.store(now_ns.max(1), Ordering::SeqCst);
     }
 
     /// Since when one is under way.
@@ -102,12 +116,12 @@ impl Looks {
 
     /// It is over.
     pub(crate) fn query_ended(&self) {
-        self.running.store(0, Ordering::Relaxed);
+        self.running.store(0, Ordering::SeqCst);
     }
 
     /// Nobody looks any more: waits for the look that is under way, and until the session has taken its leave, but not long.
     pub(crate) fn end(&self) {
-        self.running.store(LEAVE, Ordering::Relaxed);
+        self.running.store(LEAVE, Ordering::SeqCst);
         self.thread.thread().unpark();
         let until_ns = mono_ns() + LEAVE_WITHIN.as_nanos() as u64;
         while let Some(left_ns) = until_ns.checked_sub(mono_ns()) {
@@ -120,6 +134,25 @@ impl Looks {
     }
 }
 
+/// Since when a query runs (0: none does), and whether whoever looks is to be woken for one.
+struct Queries(Arc<AtomicU64>, Arc<AtomicBool>);
+
+impl Queries {
+    fn began_ns(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Sleeps until a query begins, or for so long.
+    fn wait(&self) {
+        self.1.store(true, Ordering::SeqCst);
+        // One that has begun before that wakes nobody.
+        if self.began_ns() == 0 {
+            std::thread::park_timeout(Duration::from_nanos(SLEEP_NS));
+        }
+        self.1.store(false, Ordering::SeqCst);
+    }
+}
+
 fn lock(watch: &Mutex<Arc<Watch>>) -> MutexGuard<'_, Arc<Watch>> {
     watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -128,24 +161,27 @@ fn run_looks(
     session: &mut dyn Protocol,
     watch: &Mutex<Arc<Watch>>,
     login: &Login,
-    running: &AtomicU64,
+    queries: &Queries,
     under_way: &AtomicU64,
     tell: &Sender<Look>,
     stop: &Stop,
 ) -> Result<(), Error> {
-    let mut next_ns = 0;
+    let (mut next_ns, mut ran_ns) = (0, 0);
     while !stop.is_over() {
-        let began_ns = running.load(Ordering::Relaxed);
+        let began_ns = queries.began_ns();
         if began_ns == LEAVE {
             break;
         }
         let now = mono_ns();
-        let due_ns = next_ns.max(began_ns + FIRST_AFTER_NS);
-        if began_ns == 0 {
-            std::thread::park_timeout(Duration::from_millis(100));
+        ran_ns = if began_ns > 0 { now } else { ran_ns };
+        // Where none runs, of one that begins now.
+        let of_ns = if began_ns > 0 { began_ns } else { now };
+        let due_ns = next_ns.max(of_ns + FIRST_AFTER_NS);
+        if began_ns == 0 && now.saturating_sub(ran_ns) >= 2 * FIRST_AFTER_NS {
+            queries.wait();
         } else if now < due_ns {
-            std::thread::park_timeout(Duration::from_nanos(due_ns - now));
-        } else {
+            std::thread::park_timeout(Duration::from_nanos((due_ns - now).min(SLEEP_NS)));
+        } else if began_ns > 0 {
             under_way.store(now, Ordering::Release);
             let at = Arc::clone(&lock(watch));
             let look = look(session, &at, login);

@@ -229,7 +229,7 @@ impl Protocol for Mysql {
         self.number = Some(number);
         // Everybody sees the sessions of his own user.
         let sql = format!("SELECT COMMAND, STATE FROM information_schema.PROCESSLIST WHERE ID = {number}");
-        Ok(Watch { sql, read: state })
+        Ok(Watch { sql, read: state, waits: None })
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {

@@ -102,7 +102,7 @@ impl Protocol for Session {
         let sql = format!(
             "SELECT state, wait_event_type, wait_event, {LASTED_US} FROM pg_catalog.pg_stat_get_activity({pid})"
         );
-        Ok(Watch { sql, read: state })
+        Ok(Watch { sql, read: state, waits: None })
     }
 
     fn lasted_ns(&self, answer: &[Option<String>]) -> Option<i64> {

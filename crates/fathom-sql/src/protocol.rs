@@ -4,7 +4,7 @@ use crate::channel::Channel;
 use crate::error::Refusal;
 use crate::session::Login;
 use crate::{Config, Error};
-use fathom_core::query::ServerState;
+use fathom_core::query::{Counted, ServerState};
 use serde_json::Value;
 use std::io;
 
@@ -65,6 +65,20 @@ pub(crate) trait Protocol: Send {
 pub(crate) struct Watch {
     pub(crate) sql: String,
     pub(crate) read: fn(Vec<Option<String>>) -> Result<Seen, Error>,
+    /// What the server has counted for the session; `None`: servers of its kind count nothing.
+    pub(crate) waits: Option<Waits>,
+}
+
+/// What the server has counted; `None`: it does not show the session.
+pub(crate) type Shown = Option<Counted>;
+
+/// The same of waits for path or client.
+#[derive(Clone)]
+pub(crate) struct Waits {
+    pub(crate) sql: String,
+    pub(crate) read: fn(Vec<Option<String>>) -> Result<Shown, Error>,
+    /// Why it may not.
+    pub(crate) unseen: &'static str,
 }
 
 /// What the server does, and what it waits for, where it waits for anything.

@@ -10,6 +10,7 @@ use crate::{Config, Stop};
 use fathom_core::event::TcpInfo;
 use fathom_core::query::{Rtt, ServerState, Split, Timeline};
 use fathom_os::clock::mono_ns;
+use fathom_os::pause::RunQueue;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::rc::Rc;
@@ -22,6 +23,9 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const PIECE: Duration = Duration::from_millis(2);
 /// The kernel is asked what room there is at most so often where this side is busy with nothing but reading.
 const ROOM_EVERY_NS: u64 = 200_000;
+/// Where this side waited for less, the first byte is not read by itself, which takes 1 µs and has the server's kernel answer one more
+/// acknowledgement: that it was read late, and how late at most, the scheduler knows.
+const SHORT_WAIT_NS: u64 = 250_000;
 /// After a request to cancel, the server has so long to answer.
 const CANCEL_WITHIN_NS: u64 = 5_000_000_000;
 
@@ -67,6 +71,7 @@ pub(crate) struct Asker<'a> {
     /// How long the latest looks took, and the first waits of answers.
     pub(crate) look_times_ns: VecDeque<u64>,
     pub(crate) first_waits_ns: VecDeque<u64>,
+    pub(crate) run_queue: RunQueue,
 }
 
 /// One query under way.
@@ -90,6 +95,8 @@ struct Run {
     asked_room_ns: u64,
     /// How long the latest looks took.
     look_times_ns: VecDeque<u64>,
+    /// The scheduler tells how late this side runs.
+    is_lateness_known: bool,
 }
 
 /// Looks that are remembered, and fewer say nothing.
@@ -114,7 +121,12 @@ impl Asker<'_> {
             looks.seen.try_iter().for_each(drop);
         }
         self.beside.begin_slowest();
+        let request = self.session.request(&self.sql, self.config);
         let before = self.session.channel().info();
+        let late_ns = self.run_queue.waited_ns();
+        if let Some(looks) = &self.looks {
+            looks.query_begins();
+        }
         let began_ns = mono_ns();
         let mut run = Run {
             line: Timeline::new(began_ns),
@@ -135,12 +147,16 @@ impl Asker<'_> {
             is_answered: false,
             asked_room_ns: began_ns,
             look_times_ns: std::mem::take(&mut self.look_times_ns),
+            is_lateness_known: late_ns.is_some(),
         };
         if let Some(looks) = &self.looks {
             looks.query_began(began_ns);
         }
-        let lost = self.exchange(&mut run).err();
+        let lost = self.exchange(&mut run, request).err();
         let now = mono_ns();
+        if let Some((before, after)) = late_ns.zip(self.run_queue.waited_ns()) {
+            run.line.late_within(after.saturating_sub(before));
+        }
         let waiting = run.waiting_since_ns;
         self.end_turn(&mut run, now, waiting);
         if let Some(since_ns) = waiting {
@@ -228,9 +244,8 @@ impl Asker<'_> {
         sent.map_err(|e| if self.stop.times() > 1 { Trouble::Stopped } else { lost(&e) })
     }
 
-    fn exchange(&mut self, run: &mut Run) -> Result<(), Trouble> {
-        let out = self.session.request(&self.sql, self.config).map_err(|e| lost(&e))?;
-        self.send(run, &out)?;
+    fn exchange(&mut self, run: &mut Run, request: io::Result<Vec<u8>>) -> Result<(), Trouble> {
+        self.send(run, &request.map_err(|e| lost(&e))?)?;
         loop {
             while let Some(step) = self.session.step(self.config).map_err(|e| lost(&e))? {
                 match step {
@@ -312,10 +327,16 @@ impl Asker<'_> {
         }
         loop {
             let ready = self.session.channel().wait(PATIENCE).map_err(|e| lost(&e))?;
-            let filled = if ready {
-                self.session.channel().fill_after_wait()
-            } else {
+            let woke_ns = mono_ns();
+            let is_exact = !run.is_lateness_known || woke_ns.saturating_sub(asked_ns) >= SHORT_WAIT_NS;
+            let channel = self.session.channel();
+            let filled = if !ready {
                 Err(io::ErrorKind::WouldBlock.into())
+            } else if is_exact {
+                channel.fill_after_wait()
+            } else {
+                // Its last byte came before it was read, and its first before this side woke.
+                channel.fill().map(|filled| (filled, filled.came_ns.min(woke_ns)))
             };
             match filled {
                 Ok((filled, _)) if filled.bytes == 0 => return Err(closed()),
@@ -326,7 +347,12 @@ impl Asker<'_> {
                     self.note_looks(run, came_ns, Some(asked_ns));
                     self.answered(run, came_ns - asked_ns);
                     run.line.received(Some((asked_ns, came_ns)), filled.bytes);
-                    run.line.arrived(Some(came_ns), filled.came_ns.clamp(came_ns, now), filled.bytes);
+                    let last_ns = filled.came_ns.clamp(came_ns, now);
+                    if is_exact {
+                        run.line.arrived(Some(came_ns), last_ns, filled.bytes);
+                    } else {
+                        run.line.arrived_since(asked_ns, last_ns, filled.bytes);
+                    }
                     run.waiting_since_ns = None;
                     return Ok(());
                 }

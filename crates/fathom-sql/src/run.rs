@@ -15,6 +15,7 @@ use fathom_core::query::{Asked, NOT_WAITED_FOR, Outcome, Setting};
 use fathom_core::text::count;
 use fathom_core::units::narrow::time_or_dash;
 use fathom_os::clock::mono_ns;
+use fathom_os::pause::RunQueue;
 use fathom_os::timestamps;
 use fathom_recording::Query;
 use serde_json::{Value, json};
@@ -80,6 +81,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         server_version: facts.version.clone(),
         encrypted: Some(facts.encrypted),
         tds: if settings.is_empty() { facts.packets.clone() } else { Value::Null },
+        counted: None,
         unanswered_beside: Some(0),
         unrecorded: Some(0),
         fetch_size: config.fetch_size,
@@ -95,7 +97,12 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         note(&mut outcome, &record, text);
     }
     let (looks, watches) = look(&mut sessions, &login, &configs[0]).unwrap_or_else(|error| {
-        let text = format!("the server's states are not known: {error}; the split goes on without them");
+        let text = match &config.target {
+            Target::Mssql(_) => format!(
+                "the server's states, and what it counts itself, are not known: {error}; the split goes on without them"
+            ),
+            _ => format!("the server's states are not known: {error}; the split goes on without them"),
+        };
         note(&mut outcome, &record, text);
         (None, vec![None; sessions.len()])
     });
@@ -116,9 +123,12 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
             stop: stop.clone(),
             look_times_ns: std::collections::VecDeque::new(),
             first_waits_ns: std::collections::VecDeque::new(),
+            run_queue: RunQueue::of_this_thread(),
         });
     }
     let mut turns = Turns::new(askers, &configs, &each, order, begin);
+    turns.count();
+    say_uncounted(&mut turns, &mut outcome, &record);
     let ended = ask_all(&mut turns, config, stop, &record, &mut outcome);
     let in_the_end = turns.facts();
     let known = turns::notes(&each);
@@ -126,6 +136,11 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         note(&mut outcome, &record, text);
     }
     turns::seen(&mut outcome.asked, &in_the_end);
+    if outcome.failed().last().is_some_and(|failed| failed.error == NOT_WAITED_FOR) {
+        turns.give_up_counting();
+    }
+    turns.counted(&mut outcome.asked, ended.is_some());
+    say_uncounted(&mut turns, &mut outcome, &record);
     turns.end_looks();
     stop.over();
     beside.end();
@@ -138,6 +153,14 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
 fn note(outcome: &mut Outcome, record: &Record, text: String) {
     record.note(text.clone());
     outcome.asked.notes.push(text);
+}
+
+/// Says, once, why what the server counts is not known.
+fn say_uncounted(turns: &mut Turns<'_>, outcome: &mut Outcome, record: &Record) {
+    if let Some(error) = turns.uncounted() {
+        let text = format!("what the server counts itself is not known: {error}; the run goes on without it");
+        note(outcome, record, text);
+    }
 }
 
 /// Logs in.
@@ -230,7 +253,7 @@ fn ask_all(
         let answer = asker.ask();
         let unseen = asker.looks.as_ref().and_then(|looks| looks.failure());
         if let Some(error) = &unseen {
-            let text = format!("from query {number} on the server's states are not known: {error}");
+            let text = format!("from query {} on the server's states are not known: {error}", number + 1);
             note(outcome, record, text);
         }
         let error = answer.error.clone();

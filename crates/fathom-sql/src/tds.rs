@@ -4,11 +4,11 @@
 use crate::channel::Channel;
 use crate::error::Refusal;
 use crate::limit::Limit;
-use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
+use crate::protocol::{Facts, Protocol, Seen, Shown, Step, Waits, Watch};
 use crate::session::{Login, broke, more};
 use crate::ssl_mode::SslMode;
 use crate::{Config, Error, tls};
-use fathom_core::query::ServerState;
+use fathom_core::query::{Counted, ServerState};
 use fathom_core::text::count;
 use fathom_tds::client::{Client, Encrypted, Event, Told, Trouble, Wanted};
 use serde_json::{Value, json};
@@ -16,6 +16,10 @@ use std::io;
 
 /// What is asked for where nobody says anything: SQL Server's own default.
 const PACKET: u16 = 4_096;
+/// What SQL Server waits for where its client takes nothing more.
+const NETWORK: &str = "ASYNC_NETWORK_IO";
+/// Of a session that is there.
+const UNSEEN: &str = "the server does not show other sessions (grant VIEW SERVER STATE)";
 /// What our own server calls itself.
 const OURS: &str = "Fathometer";
 
@@ -200,7 +204,13 @@ impl Protocol for Tds {
             "SELECT s.session_id, r.status, r.wait_type FROM sys.dm_exec_sessions AS s \
              LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id WHERE s.session_id = {spid}"
         );
-        Ok(Watch { sql, read: state })
+        // Of one that never waited there is no row, and of one that may not be seen no session.
+        let waits = format!(
+            "SELECT s.session_id, w.waiting_tasks_count, w.wait_time_ms FROM sys.dm_exec_sessions AS s \
+             LEFT JOIN sys.dm_exec_session_wait_stats AS w ON w.session_id = s.session_id AND w.wait_type = '{NETWORK}' \
+             WHERE s.session_id = {spid}"
+        );
+        Ok(Watch { sql, read: state, waits: Some(Waits { sql: waits, read: counted, unseen: UNSEEN }) })
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {
@@ -288,14 +298,25 @@ pub(crate) fn amiss(packets: &Value) -> Option<String> {
 /// <https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-exec-requests-transact-sql>.
 fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
     let Ok([_, status, wait]) = <[Option<String>; 3]>::try_from(answer) else {
-        return Err(Error::run("the server does not show other sessions (grant VIEW SERVER STATE)"));
+        return Err(Error::run(UNSEEN));
     };
     Ok(match (status, wait.as_deref()) {
         // It has sent everything, or has not taken its request yet: nobody tells which, nor since when.
         (None, _) => (ServerState::Before, None),
-        (Some(_), Some("ASYNC_NETWORK_IO")) => (ServerState::Sending, wait),
+        (Some(_), Some(NETWORK)) => (ServerState::Sending, wait),
         (Some(_), _) => (ServerState::Working, wait),
     })
+}
+
+/// <https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-exec-session-wait-stats-transact-sql>:
+/// since the session was opened.
+fn counted(answer: Vec<Option<String>>) -> Result<Shown, Error> {
+    let Ok([_, waits, ms]) = <[Option<String>; 3]>::try_from(answer) else { return Ok(None) };
+    let number = |text: Option<String>| text.map_or(Some(0), |text| text.parse::<u64>().ok());
+    let (Some(waits), Some(ms)) = (number(waits), number(ms)) else {
+        return Err(Error::run("the server's counts are no numbers"));
+    };
+    Ok(Some(Counted { wait: NETWORK.to_owned(), waits, ns: ms.saturating_mul(1_000_000) }))
 }
 
 fn refusal_of(told: Told) -> Refusal {
@@ -371,6 +392,20 @@ fn refused(login: &Login, trouble: &Trouble) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One that has not waited has no row of its own; one that may not be seen has none at all.
+    #[test]
+    fn no_wait_is_none_and_no_session_is_no_permission() {
+        let answer = |waits: Option<&str>, ms: Option<&str>| {
+            counted([Some("51"), waits, ms].map(|text| text.map(str::to_owned)).to_vec())
+        };
+        let known = answer(Some("3"), Some("4500")).unwrap().unwrap();
+        assert_eq!((known.wait.as_str(), known.waits, known.ns), ("ASYNC_NETWORK_IO", 3, 4_500_000_000));
+        let none = answer(None, None).unwrap().unwrap();
+        assert_eq!((none.waits, none.ns), (0, 0));
+        assert!(answer(Some("x"), None).is_err());
+        assert_eq!(counted(Vec::new()).unwrap(), None);
+    }
 
     /// SQL Server shows no request of one that it has not taken yet, as of one that is over.
     #[test]

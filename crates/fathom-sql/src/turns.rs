@@ -2,6 +2,7 @@
 //! them alike. Sizes of packets have a session each, because the login agrees on them, and log in anew every few rounds
 //! ([`Logins`]); sizes of fetches share one.
 
+use crate::counts::{Counts, Tally};
 use crate::looks::Looks;
 use crate::protocol::{Facts, Protocol};
 use crate::query::Asker;
@@ -26,6 +27,10 @@ pub(crate) struct Turns<'a> {
     /// `None`: the settings share a session.
     logins: Option<Logins>,
     login: u64,
+    /// Who reads what the server counts; `None`: it does not, or nobody can any more.
+    counts: Option<Counts>,
+    /// Why not, where that is still to be said.
+    uncounted: Option<Error>,
 }
 
 /// A session, and those that were in its place before.
@@ -36,6 +41,7 @@ struct Place<'a> {
     granted: Option<u64>,
     login: u64,
     is_asked: bool,
+    tally: Tally,
 }
 
 /// What a query is asked with.
@@ -101,6 +107,7 @@ pub(crate) fn settings(config: &Config, configs: &[Config], each: &[Facts]) -> V
             fetch_size: one.fetch_size,
             packet_size: facts.packets["asked"].as_u64().zip(granted(facts)),
             tds: facts.packets.clone(),
+            counted: None,
         }
     };
     if config.sweep.is_empty() { vec![] } else { configs.iter().enumerate().map(one).collect() }
@@ -164,9 +171,70 @@ impl<'a> Turns<'a> {
             granted: granted(facts),
             login: 0,
             is_asked: false,
+            tally: Tally::default(),
         };
         let places = askers.into_iter().zip(each).map(place).collect();
-        Self { places, configs, order, begin, logins, login: 0 }
+        Self { places, configs, order, begin, logins, login: 0, counts: None, uncounted: None }
+    }
+
+    /// From now on what the server counts of these sessions is read, where it counts anything.
+    pub(crate) fn count(&mut self) {
+        let Some(asker) = self.places.first().map(|place| &place.asker) else { return };
+        if asker.watch.as_ref().is_none_or(|watch| watch.waits.is_none()) {
+            return;
+        }
+        match Counts::begin(asker.login, &self.configs[0], self.begin) {
+            Ok(counts) => self.counts = Some(counts),
+            Err(error) => self.uncounted = Some(error),
+        }
+        for at in 0..self.places.len() {
+            self.tally(at, |place, counts| match &place.asker.watch {
+                Some(watch) => place.tally.begin(counts, watch),
+                None => Ok(()),
+            });
+        }
+    }
+
+    /// Reads; where that fails nothing more is.
+    fn tally(&mut self, at: usize, read: impl FnOnce(&mut Place<'a>, &mut Counts) -> Result<(), Error>) {
+        if let Some(counts) = &mut self.counts
+            && let Err(error) = read(&mut self.places[at], counts)
+        {
+            (self.counts, self.uncounted) = (None, Some(error));
+        }
+    }
+
+    /// The server was not waited for: nor is what it counts.
+    pub(crate) fn give_up_counting(&mut self) {
+        if self.counts.take().is_some() {
+            self.uncounted = Some(Error::run("the server had not answered"));
+        }
+    }
+
+    /// Why what the server counts is not known, told once.
+    pub(crate) fn uncounted(&mut self) -> Option<Error> {
+        self.uncounted.take()
+    }
+
+    /// The queries are over: what the server counted of all of them, and of each setting that had sessions of its own. `early`: for
+    /// whatever reason before their time.
+    pub(crate) fn counted(&mut self, asked: &mut Asked, early: bool) {
+        if let Some(counts) = self.counts.as_mut().filter(|_| early) {
+            counts.last_try();
+        }
+        for at in 0..self.places.len() {
+            self.tally(at, |place, counts| place.tally.end(counts));
+        }
+        if self.counts.is_none() {
+            return;
+        }
+        let each: Vec<_> = self.places.iter().map(|place| place.tally.sum().cloned()).collect();
+        asked.counted = each.iter().flatten().cloned().reduce(|sum, one| sum.and(&one));
+        if self.logins.is_some() {
+            for (setting, counted) in asked.settings.iter_mut().zip(each) {
+                setting.counted = counted;
+            }
+        }
     }
 
     /// How many settings there are.
@@ -179,10 +247,11 @@ impl<'a> Turns<'a> {
         let Some(logins) = &mut self.logins else { return Ok(()) };
         self.login = logins.of(number / self.configs.len() as u64);
         let setting = self.order.current().unwrap_or(0) as usize;
-        let place = &mut self.places[setting];
-        if place.login == self.login {
+        if self.places[setting].login == self.login {
             return Ok(());
         }
+        self.tally(setting, |place, counts| place.tally.end(counts));
+        let place = &mut self.places[setting];
         let asker = &mut place.asker;
         let mut session = (self.begin)(asker.login, &self.configs[setting])?;
         place.granted = granted(&session.facts());
@@ -195,6 +264,9 @@ impl<'a> Turns<'a> {
         let mut before = std::mem::replace(&mut asker.session, session);
         place.past = with_past(before.facts(), &place.past);
         (place.login, place.is_asked) = (self.login, false);
+        if let Some(watch) = place.asker.watch.clone() {
+            self.tally(setting, |place, counts| place.tally.begin(counts, &watch));
+        }
         Ok(())
     }
 

@@ -287,6 +287,52 @@ fn a_server_says_what_it_does() {
     assert!(of(&works["shares"]["path"]["low"]) <= 1.0 - slept, "{works:#}");
 }
 
+/// A client that works on rows that no buffer holds: what the server counts of that, it counts as the network's. It stands beside the
+/// split, in the summary, in the recording, and to the millisecond as the server tells it at its end.
+#[test]
+fn what_the_server_counts_stands_beside_the_split() {
+    let (echo, server) = Echo::start_tds(&["--tds-send-buffer", "64KiB"]);
+    let dir = tempfile::tempdir().unwrap();
+    let kept = dir.path().join("kept");
+    let arguments =
+        ["--count", "3", "--rows", "1200", "--row-bytes", "8000", "--think", "400us", "--json", "--record"];
+    let outcome = result(&sql(server, PLAIN, &arguments).arg(&kept).output().unwrap());
+    support::database::says_the_same(&kept, &outcome);
+    verify(&kept);
+    let waits = echo.stop_tds()["waits"].clone();
+    let counted = &outcome["server_counted"];
+    assert_eq!(counted["wait"], "ASYNC_NETWORK_IO", "{outcome:#}");
+    assert_eq!(counted["waits"], waits["shown_count"], "{counted:#} {waits:#}");
+    let (ns, really) = (counted["ns"].as_u64().unwrap(), waits["blocked_ns"].as_u64().unwrap());
+    // It is told in whole ms, and of a wait that has just ended perhaps without its last µs.
+    assert!((ns..ns + 2_000_000).contains(&really), "{counted:#} {waits:#}");
+    // Three queries of half a second, of which one finds nothing warm: the server counts it too.
+    assert!(ns > 0 && counted["queries"] == 3, "{counted:#}");
+    assert!(counted["wall_ns"].as_u64() >= Some(3 * 1_200 * 400_000), "{counted:#}");
+    assert!(counted["client_ns"]["high"].as_u64() > Some(0), "{counted:#}");
+    let explained = Command::new(FATHOM).args(["recording", "explain"]).arg(&kept).output().unwrap();
+    let told = String::from_utf8_lossy(&explained.stdout).replace("\n", " ");
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("the server itself counted "), "{told}");
+    assert!(told.contains("its count does not tell the two apart"), "{told}");
+}
+
+/// There is room for the session that is measured, and for one that looks: none for a third.
+#[test]
+fn without_the_servers_count_the_run_goes_on_and_says_so_once() {
+    let (echo, server) = Echo::start_tds(&["--tds-sessions", "2"]);
+    // A connection that is set up to the server's port takes one of them, too.
+    let beside = echo.address().to_string();
+    let arguments = ["--count", "3", "--rows", "5", "--json", "--reflector", &beside];
+    let outcome = result(&sql(server, PLAIN, &arguments).output().unwrap());
+    assert_eq!((&outcome["queries"], &outcome["failed"]), (&3.into(), &0.into()), "{outcome:#}");
+    assert_eq!(outcome["server_counted"], Value::Null);
+    let notes = outcome["notes"].as_array().unwrap();
+    let uncounted: Vec<_> = notes.iter().filter(|note| note.to_string().contains("17809")).collect();
+    assert_eq!(uncounted.len(), 1, "{notes:?}");
+    assert!(uncounted[0].to_string().contains("the run goes on without it"), "{notes:?}");
+}
+
 /// Begins a query of ten gigabytes through a tap, and waits until a part of it came.
 fn under_way(server: SocketAddr, arguments: &[&str]) -> (Tap, std::process::Child) {
     let tap = Tap::start(server);

@@ -67,7 +67,7 @@ fn a_query_that_fails_is_told_with_its_kind_and_moment() {
     says_the_same(&dir, &outcome);
     let told = story(&dir);
     let at = |wanted: &str| told.iter().position(|line| line["statement"].as_str().unwrap().contains(wanted));
-    let (failed, all) = (at("query 0 failed after"), at("1 failed (SQLSTATE 22012: 1)"));
+    let (failed, all) = (at("query 1 failed after"), at("1 failed (SQLSTATE 22012: 1)"));
     assert!(failed.is_some() && failed < all, "{told:#?}");
 }
 

@@ -63,7 +63,8 @@ fn sizes_of_packets_are_asked_in_turn_and_are_what_was_granted() {
         (&[][..], "?sslmode=disable", [4_096, 16_384, 32_767]),
         (&["--tds-encrypt"], "?sslmode=require", [4_096, 16_383, 16_383]),
     ] {
-        let (echo, server) = Echo::start_tds(encrypt);
+        // Less than an answer holds: sending is held up.
+        let (echo, server) = Echo::start_tds(&[encrypt, &["--tds-send-buffer", "4KiB"]].concat());
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("kept");
         let arguments =
@@ -94,28 +95,43 @@ fn sizes_of_packets_are_asked_in_turn_and_are_what_was_granted() {
         }
         let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
         assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
-        // Of each size four, and one that looks.
+        // Of each size four, one that looks, and one that reads what the server counts.
         let served = echo.stop_tds();
-        assert_eq!((&served["sessions"], &served["busy"]), (&json!(13), &json!(0)), "{served:#}");
+        assert_eq!((&served["sessions"], &served["busy"]), (&json!(14), &json!(0)), "{served:#}");
+        // What it counted of each size's sessions is all that it counted.
+        let of = |value: &Value, name: &str| value["server_counted"][name].as_u64().unwrap();
+        for name in ["waits", "ns", "queries", "wall_ns"] {
+            let each: u64 = outcome["settings"].as_array().unwrap().iter().map(|one| of(one, name)).sum();
+            assert_eq!(each, of(&outcome, name), "{name}: {outcome:#}");
+        }
+        let really = served["waits"]["shown_count"].as_u64().unwrap();
+        assert!(really > 0 && of(&outcome, "waits") == really, "{served:#} {:#}", outcome["server_counted"]);
         let packets =
             outcome["settings"].as_array().unwrap().iter().map(|setting| &setting["tds"]["packets"]);
         assert!(packets.clone().all(|packets| packets.as_u64() >= Some(8)), "{outcome:#}");
     }
 }
 
-/// The server lets in two sessions and the one that looks: the second login of a size is one too many.
+/// The server lets in two sessions and the one that looks: the one that reads its counts is one too many, which is said; and so is the
+/// second login of a size.
 #[test]
 fn a_login_that_fails_later_ends_the_run_with_what_was_asked() {
-    let (_echo, server) = Echo::start_tds(&["--tds-sessions", "3"]);
+    let (echo, server) = Echo::start_tds(&["--tds-sessions", "3"]);
+    // A connection that is set up to the server's port takes one of them, too.
+    let beside = echo.address().to_string();
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("kept");
-    let arguments = ["--rows", "5", "--packet-size", "4096,8192", "--json", "--record"];
+    let arguments =
+        ["--rows", "5", "--packet-size", "4096,8192", "--reflector", &beside, "--json", "--record"];
     let out = mssql(server, "?sslmode=disable", &[&arguments[..], &[dir.to_str().unwrap()]].concat());
     let line = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!((out.status.code(), line.lines().count()), (Some(1), 1), "{line}");
     assert!(line.contains("17809"), "{line}");
     let outcome: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!([&outcome["queries"], &outcome["failed"]], [&json!(6), &json!(0)], "{outcome:#}");
+    let told: Vec<_> = outcome["notes"].as_array().unwrap().iter().map(Value::to_string).collect();
+    let uncounted = told.iter().filter(|text| text.contains("what the server counts itself is not known"));
+    assert_eq!((uncounted.count(), &outcome["server_counted"]), (1, &Value::Null), "{told:?}");
     let ratio = &outcome["settings"][1]["ratio"];
     assert_eq!([&ratio["logins"], &ratio["verdict"]], [&json!(1), &json!("cannot be decided")], "{ratio:#}");
     says_the_same(&dir, &outcome);

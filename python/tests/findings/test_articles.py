@@ -160,12 +160,24 @@ def test_a_rank_with_a_spread_beside_it_is_no_remark():
 
 def test_a_wait_by_packet_size_that_ends_in_zero():
     row = "Waits: ASYNC_NETWORK_IO (s)"
-    assert found(SQL, "implausible") == [(row, "zero at the end"), (row, "waits by packet size")]
-    zero, packets = (r for r in check(SQL, "a.md") if r.verdict == "implausible")
+    laws = ("zero at the end", "waits by packet size", "a time for each packet", "packets under encryption")
+    assert found(SQL, "implausible") == [(row, law) for law in laws]
+    zero, packets, model, encrypted = (r for r in check(SQL, "a.md") if r.verdict == "implausible")
     assert "13.81, 9.74, 6.47 and then 32KB" in zero.explanation
     # Half of 6.47, by hand; 9.74 and 6.47 lie above half of 13.81 and of 9.74.
     assert "from 6.47 to 0.00 at 32KB" in packets.explanation
     assert "would leave 3.23 or more" in packets.explanation
+    # By hand, least squares over 1, 1/2, 1/4, 1/8: 1.008 + 13.859 x, and without the last 4.436 + 9.551 x.
+    for words in (
+        "13.86 for the packets of 4KB, half of it at twice the size, and 1.01 besides",
+        "14.87, 7.94, 4.47, 2.74",
+        "9.55 for the packets of 4KB",
+        "would leave 5.63 at 32KB and not 0.00",
+        "9,551 packets, 37.3 MiB",
+    ):
+        assert words in model.explanation
+    assert "6.47 at 16KB and 0.00 at 32KB" in encrypted.explanation
+    assert "16,383 bytes at most" in encrypted.explanation
 
 
 def test_units_a_thousandfold_apart():

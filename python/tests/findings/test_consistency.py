@@ -10,6 +10,7 @@ from fathometer.findings.consistency import check
 from fathometer.findings.consistency.cells import cell, statistic, unit
 from fathometer.findings.consistency.laws import LAWS
 from fathometer.findings.consistency.model import Ladder, StatisticsRow
+from fathometer.findings.consistency.packets import encrypted, fit, packet_model
 from fathometer.findings.consistency.relations import packets
 
 PUBLISHED = Path(__file__).with_name("published.toml")
@@ -46,6 +47,8 @@ def test_what_the_articles_left_open_is_called_implausible():
         "rank inversion without dispersion",
         "zero at the end",
         "waits by packet size",
+        "a time for each packet",
+        "packets under encryption",
         "rival explanation",
         "resolution",
     }
@@ -205,9 +208,35 @@ def test_a_figure_pushed_out_of_all_bounds_is_caught(values, name, up):
 def test_waits_that_a_cost_per_packet_explains_are_not_raised(sizes, apart, each):
     ladder = Ladder("wait", tuple(str(s) for s in sizes), tuple(apart + each * 4096 / s for s in sizes))
     assert list(packets(ladder)) == []
+    # Nor by the model that they were made by, which finds the two again.
+    if len(sizes) >= 3 and apart + each > 0:
+        assert [r.verdict for r in packet_model(ladder)] == ["ok"]
+        found_again = fit(sizes, ladder.values)
+        assert found_again.apart == pytest.approx(apart, abs=1e-6 * (apart + each))
+        assert found_again.at(sizes[0]) == pytest.approx(ladder.values[0])
 
 
 @pytest.mark.parametrize("row", ["wait by packet size", "latency by packet size"])
 def test_only_waits_are_held_against_a_cost_per_packet(row):
     ladder = Ladder(row, ("4KB", "8KB", "16KB"), (10.0, 4.0, 3.0))
     assert [r.law for r in packets(ladder)] == (["waits by packet size"] if "wait" in row else [])
+
+
+def test_a_wait_that_rises_has_no_time_for_packets():
+    assert fit([1.0, 2.0, 4.0], [1.0, 2.0, 3.0]).each == 0
+    # Less than nothing beside the packets: none of it.
+    assert fit([1.0, 2.0, 4.0], [8.0, 2.0, 0.0]).apart == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "names", "values", "told"),
+    [
+        ("ASYNC_NETWORK_IO", ("8KB", "16KB", "32KB"), (9.0, 6.0, 2.0), 1),
+        ("ASYNC_NETWORK_IO", ("8KB", "16KB", "32KB"), (9.0, 6.0, 5.9), 0),
+        ("ASYNC_NETWORK_IO", ("4KB", "8KB", "16000"), (9.0, 6.0, 2.0), 0),
+        # Of another server's waits nobody knows how it encrypts.
+        ("wait", ("8KB", "16KB", "32KB"), (9.0, 6.0, 2.0), 0),
+    ],
+)
+def test_sizes_that_encryption_makes_the_same(row, names, values, told):
+    assert len(list(encrypted(Ladder(row, names, values)))) == told

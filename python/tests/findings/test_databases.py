@@ -155,3 +155,42 @@ def test_runs_of_one_query_and_path_are_one_row_and_other_queries_have_theirs(tm
         ("1,000 × 100 bytes", 7, 5),
         ("SELECT * FROM orders LIMIT 10", 5, 4),
     ]
+
+
+def counted(waits, ms):
+    return {"wait": "ASYNC_NETWORK_IO", "waits": waits, "ns": ms * MS}
+
+
+def test_what_the_server_counted_stands_beside_the_split_of_all_queries(tmp_path):
+    """Also of the first, and of those that failed: the server counts them too. A recording of an earlier
+    version has no count, and is not among them.
+    """
+    rows = [sure(1, 2, 3), sure(1, 2, 3), sure(1, 2, 3, error="connection broke")]
+    recording(tmp_path / "a", rows, result={"server_counted": counted(3, 7)})
+    recording(
+        tmp_path / "b", [query(10, (0, 1, 2), None, (5, 6, 7))], result={"server_counted": counted(0, 0)}
+    )
+    recording(tmp_path / "c", [sure(0, 0, 50)])
+    (one,) = known(tmp_path).every
+    of = one.by_server
+    assert (one.queries, of.queries, of.waits, of.ns, of.wall_ns) == (5, 4, 3, 7 * MS, 18 + 10)
+    assert (of.low_ns, of.high_ns) == ({"path": 7, "client": 11}, {"path": 12, "client": 16})
+
+
+def test_without_a_count_there_is_none(tmp_path):
+    for n, result in enumerate([None, {"server_counted": None}, {"server_counted": {"waits": "3"}}]):
+        recording(tmp_path / str(n), [sure(1, 2, 3)], result=result)
+    (one,) = known(tmp_path).every
+    assert one.by_server is None
+
+
+def test_sizes_that_were_asked_in_turn_have_a_count_each(tmp_path):
+    settings = [{"fetch_size": None, "packet_size": {"asked": n, "granted": n}} for n in (4096, 16384)]
+    result = {
+        "server_counted": counted(5, 9),
+        "settings": [{"server_counted": counted(4, 8)}, {"server_counted": counted(1, 1)}],
+    }
+    rows = [sure(1, 2, 3, setting=n % 2) for n in range(6)]
+    recording(tmp_path / "r", rows, settings=settings, result=result)
+    each = {"16384" in one.shape: one.by_server for one in known(tmp_path).every}
+    assert {large: (of.waits, of.queries) for large, of in each.items()} == {False: (4, 3), True: (1, 3)}

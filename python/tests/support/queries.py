@@ -39,6 +39,7 @@ def recording(
     database="shop",
     settings=None,
     every_ns=None,
+    result=None,
 ):
     """Writes a recording with these queries, a second apart; the first is the first of its connection."""
     sql = {"protocol": "postgres", "database": database, "source": source or ROWS, "think_ns": 0}
@@ -52,7 +53,11 @@ def recording(
     sql |= {"packet_size": packets and {"asked": packets, "granted": packets}}
     sql |= {"settings": settings}
     probe = {"mode": "connect", "size": 0, "interval_ns": None, "sql": sql}
-    end = {"at_ns": start_ns + 10**12, "kind": "sql.ended", "result": {"queries": told or len(rows)}}
+    end = {
+        "at_ns": start_ns + 10**12,
+        "kind": "sql.ended",
+        "result": {"queries": told or len(rows), **(result or {})},
+    }
     write(
         directory,
         lognormal_ns(1, 50),

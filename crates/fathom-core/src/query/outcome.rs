@@ -2,9 +2,10 @@
 //! queries of a live run, or of those of its recording: by the same code, so that both say the same.
 
 use super::advice::{self, Evidence};
+use super::counted::All;
 use super::figures::{COUNT, FOR_P95, Warm, median, p95};
 use super::sweep::{Setting, Sweep};
-use super::{Confidence, PARTIES, Party, Query};
+use super::{Confidence, Counted, PARTIES, Party, Query};
 use crate::text::{cleaned, count};
 use crate::units::narrow::time_or_dash;
 use crate::units::size_text;
@@ -26,6 +27,9 @@ pub struct Asked {
     pub encrypted: Option<bool>,
     /// Sizes of TDS packets as `docs/databases.md` has them; null: another protocol, or the recording breaks off.
     pub tds: Value,
+    /// Waits for path or client that the server counted during all queries; `None`: it counts none, does not tell, or the recording is
+    /// of an earlier version or breaks off.
+    pub counted: Option<Counted>,
     /// Round trips beside the queries that came to nothing.
     pub unanswered_beside: Option<u64>,
     /// Queries that are not in the recording, because it could not be written.
@@ -66,6 +70,7 @@ pub struct Outcome {
     sent_again: u64,
     failures: BTreeMap<String, u64>,
     failed: Vec<Failed>,
+    all: All,
     warm: Warm,
     sweep: Sweep,
 }
@@ -96,6 +101,8 @@ impl Outcome {
             }
         };
         self.queries += 1;
+        self.all.add(query);
+        self.sweep.asked(query, &self.asked.settings);
         self.rows = self.rows.saturating_add(query.rows);
         sum(&mut self.bytes, query.bytes_received);
         sum(&mut self.retransmits, query.retransmits);
@@ -191,6 +198,7 @@ impl Outcome {
                 .map_or_else(String::new, |ns| format!(", 95 % within {}", time(ns)));
             told.push(format!("half of the queries took at most {half}{most}"));
         }
+        told.extend(self.counted_words());
         told.extend(self.sent_again_words());
         told.extend(self.no_split_words());
         told
@@ -201,6 +209,13 @@ impl Outcome {
         let were = if segments == 1 { "was" } else { "were" };
         let (queries, segments) = (queries(self.sent_again), count(segments, "segment"));
         Some(format!("in {queries} {segments} {were} sent again from here"))
+    }
+
+    /// What the server counted beside the split, which that count cannot make.
+    fn counted_words(&self) -> Option<String> {
+        let counted = self.asked.counted.as_ref()?;
+        let words = self.all.words(counted);
+        Some(format!("the server itself counted {words}: its count does not tell the two apart"))
     }
 
     fn no_split_words(&self) -> impl Iterator<Item = String> {
@@ -260,7 +275,8 @@ impl Outcome {
                 _ = writeln!(out, "{}", cleaned(&line));
             }
         }
-        for line in self.sent_again_words().into_iter().chain(self.no_split_words()) {
+        let again = self.sent_again_words();
+        for line in self.counted_words().into_iter().chain(again).chain(self.no_split_words()) {
             _ = writeln!(out, "{line}");
         }
         for note in &self.asked.notes {
@@ -291,6 +307,7 @@ impl Outcome {
             "unanswered_beside": self.asked.unanswered_beside,
             "looks": of.looks,
             "server_waits": of.waits,
+            "server_counted": self.all.json(self.asked.counted.as_ref()),
             "without_split": of.no_split,
             "settings": self.sweep.json(&self.asked.settings),
             "advice": self.advice(),

@@ -53,6 +53,18 @@ impl Rate {
         self.last_ns = Some(last_ns);
     }
 
+    /// The same of bytes of which the first came then at the earliest: so they came no slower.
+    pub(super) fn arrived_since(&mut self, earliest_ns: u64, last_ns: u64, bytes: u64) {
+        let rate =
+            |bytes: u64, since_ns: u64| bytes as f64 / last_ns.saturating_sub(since_ns).max(STAMP_NS) as f64;
+        let burst = rate(bytes.saturating_sub(SEGMENT_BYTES), earliest_ns);
+        // What fills one segment at most came since the last one before.
+        let before_ns = self.last_ns.filter(|before_ns| *before_ns < last_ns && bytes <= SEGMENT_BYTES);
+        let spaced = before_ns.map_or(0.0, |before_ns| rate(bytes, before_ns));
+        self.best_bytes_per_ns = self.best_bytes_per_ns.max(burst).max(spaced);
+        self.last_ns = Some(last_ns);
+    }
+
     /// What the path took of all this at most, by a round trip of it.
     pub(super) fn carried(&self, rtt_ns: u64) -> Carried {
         let best = self.best_bytes_per_ns.max(SMALL_BYTES / rtt_ns.max(1) as f64);

@@ -6,9 +6,10 @@
 //! of the units' ratios there is an interval ([`super::ratio`]). Because the order of a round and of the logins is of chance, a unit
 //! of equal settings is as likely above 1 as below it, whatever connections and position do.
 
+use super::counted::All;
 use super::figures::{COUNT, FOR_P95, Warm, median, p95};
 use super::ratio::{Ratio, Unit, record};
-use super::{Confidence, Logins, Query};
+use super::{Confidence, Counted, Logins, Query};
 use crate::histogram::Histogram;
 use crate::text::count;
 use crate::units::narrow::time_or_dash;
@@ -24,6 +25,8 @@ pub struct Setting {
     pub packet_size: Option<(u64, u64)>,
     /// As [`super::Asked::tds`], of its own session.
     pub tds: Value,
+    /// As [`super::Asked::counted`], of its own sessions; `None` also where the settings share one.
+    pub counted: Option<Counted>,
 }
 
 impl Setting {
@@ -35,7 +38,7 @@ impl Setting {
         Some(Self {
             fetch_size: fetch_size.and_then(|rows| u32::try_from(rows).ok()),
             packet_size,
-            tds: Value::Null,
+            ..Self::default()
         })
     }
 
@@ -60,6 +63,7 @@ impl Setting {
 #[derive(Debug, Clone, Default)]
 struct One {
     queries: u64,
+    all: All,
     warm: Warm,
     /// Its time by that of the first setting, of each unit.
     ratio: Histogram,
@@ -109,14 +113,23 @@ fn unit(settings: &[Setting]) -> Unit {
     if settings.iter().any(|setting| setting.packet_size.is_some()) { Unit::Login } else { Unit::Round }
 }
 
+/// Which of these it was asked with.
+fn place(query: &Query, settings: &[Setting]) -> Option<usize> {
+    query.setting.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < settings.len())
+}
+
 impl Sweep {
-    /// Takes a query that was answered, of one of these settings.
+    /// Takes a query of one of these settings, answered or not: what the server counted is of both.
+    pub(super) fn asked(&mut self, query: &Query, settings: &[Setting]) {
+        if let Some(at) = place(query, settings) {
+            self.each.resize_with(settings.len(), One::default);
+            self.each[at].all.add(query);
+        }
+    }
+
+    /// The same of one that was answered.
     pub(super) fn add(&mut self, query: &Query, settings: &[Setting]) {
-        let Some(at) =
-            query.setting.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < settings.len())
-        else {
-            return;
-        };
+        let Some(at) = place(query, settings) else { return };
         self.each.resize_with(settings.len(), One::default);
         self.each[at].queries += 1;
         self.each[at].warm.add(query);
@@ -177,6 +190,11 @@ impl Sweep {
             _ = writeln!(out, "{}", line.trim_end());
         }
         out.extend(self.no_p95(settings));
+        for (setting, one) in settings.iter().zip(&self.each) {
+            if let Some(counted) = &setting.counted {
+                _ = writeln!(out, "{}: {}", setting.words(), one.all.words(counted));
+            }
+        }
         out
     }
 
@@ -202,6 +220,7 @@ impl Sweep {
             if let (Some(object), Some(one)) = (value.as_object_mut(), self.each.get(at)) {
                 object.extend(one.warm.figures.json());
                 object.insert("queries".to_owned(), one.queries.into());
+                object.insert("server_counted".to_owned(), one.all.json(setting.counted.as_ref()));
             }
             value["ratio"] = ratio.into();
             value["tds"] = setting.tds.clone();

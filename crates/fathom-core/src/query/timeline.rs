@@ -64,6 +64,15 @@ pub struct Timeline {
     hidden_ns: u64,
     /// Of both, where it was hardly a wait.
     tie_ns: u64,
+    /// Of waits whose end is not known, what lies between the earliest and the latest; and for how long in all this side ran late at
+    /// most.
+    unwoken_ns: u64,
+    late_within_ns: u64,
+    /// Such waits that were no ties as they were told: what each was with what was done before it, and in all; the most of that which
+    /// an ns of lateness makes a tie.
+    latest_wait: Option<(u64, u64)>,
+    untied_ns: u64,
+    untied_by_late: f64,
 }
 
 impl Timeline {
@@ -97,6 +106,11 @@ impl Timeline {
             waited_ns: 0,
             hidden_ns: 0,
             tie_ns: 0,
+            unwoken_ns: 0,
+            late_within_ns: u64::MAX,
+            latest_wait: None,
+            untied_ns: 0,
+            untied_by_late: 0.0,
         }
     }
 
@@ -141,13 +155,17 @@ impl Timeline {
             self.hide_run();
             self.wait(since_ns, came_ns);
         }
+        self.latest_wait = None;
         if !self.is_first || waited.is_none() {
             let waited_ns = std::mem::take(&mut self.waited_ns);
             if waited.is_some() {
                 let hidden_ns = std::mem::take(&mut self.hidden_ns);
                 // Such a wait may be chance: this side was as slow as whom it waited for.
-                self.tie_ns +=
-                    if waited_ns.saturating_mul(TIE) < hidden_ns { waited_ns + hidden_ns } else { 0 };
+                if waited_ns.saturating_mul(TIE) < hidden_ns {
+                    self.tie_ns += waited_ns + hidden_ns;
+                } else {
+                    self.latest_wait = Some((waited_ns, hidden_ns));
+                }
             }
             self.rate.waited(waited_ns, self.rtt_high_ns, bytes);
         }
@@ -160,6 +178,29 @@ impl Timeline {
     pub fn arrived(&mut self, first_ns: Option<u64>, last_ns: u64, bytes: u64) {
         self.busy.arrived(last_ns);
         self.rate.arrived(first_ns, last_ns, bytes);
+    }
+
+    /// The same of bytes that ended a wait, of which the first may have come at any time since `earliest_ns`: what of the wait lies
+    /// after that is this side's, if it was late to see them.
+    pub fn arrived_since(&mut self, earliest_ns: u64, last_ns: u64, bytes: u64) {
+        let unwoken_ns = self.now_ns.saturating_sub(earliest_ns);
+        self.unwoken_ns += unwoken_ns;
+        // A wait that was as much shorter as makes it chance.
+        if let Some((waited_ns, hidden_ns)) = self.latest_wait.take() {
+            let late_ns = waited_ns - hidden_ns / TIE;
+            if late_ns <= unwoken_ns {
+                let tied_ns = waited_ns + hidden_ns;
+                self.untied_ns += tied_ns;
+                self.untied_by_late = self.untied_by_late.max(tied_ns as f64 / late_ns.max(1) as f64);
+            }
+        }
+        self.busy.arrived(last_ns);
+        self.rate.arrived_since(earliest_ns, last_ns, bytes);
+    }
+
+    /// This side could run and had to wait for a processor for no longer in all, since the query began.
+    pub fn late_within(&mut self, ns: u64) {
+        self.late_within_ns = ns;
     }
 
     /// Segments of the answer came out of their order: one before them was lost on the way.
@@ -242,12 +283,17 @@ impl Timeline {
         if self.is_disordered {
             carried.ns = u64::MAX;
         }
-        doubts(&mut split, &self.seen, self.looks, carried, self.tie_ns);
+        let late_ns = self.unwoken_ns.min(self.late_within_ns);
+        let tied_ns = self.untied_ns.min((late_ns as f64 * self.untied_by_late) as u64);
+        doubts(&mut split, &self.seen, self.looks, carried, self.tie_ns.saturating_add(tied_ns));
         split.doubt(Server, &[Path], self.slower_path_ns);
         split.doubt(Path, &[Server], self.faster_path_ns);
         if !was_held_up {
             split.doubt(Server, &[Path], self.lost_answers_ns);
         }
+        split.doubt(Server, &[], late_ns);
+        split.doubt(Path, &[], late_ns);
+        split.may_be(Client, late_ns);
         split
     }
 

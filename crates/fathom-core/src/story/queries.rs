@@ -37,6 +37,6 @@ fn failure(failed: &Failed, events: &[Event]) -> (u64, Line) {
         event.mono_ns.saturating_add(since)
     });
     let statement =
-        format!("query {} failed after {}: {}", failed.query, duration(failed.wall_ns), failed.error);
+        format!("query {} failed after {}: {}", failed.query + 1, duration(failed.wall_ns), failed.error);
     (mono_ns, Line::fact(at, statement))
 }

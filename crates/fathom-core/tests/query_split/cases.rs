@@ -6,6 +6,7 @@ use super::*;
 #[test]
 fn each_party_is_found() {
     let plain = World {
+        wake_ns: 0,
         rtt_ns: 200 * US,
         think_ns: 0,
         make_ns: 5 * US,

@@ -159,6 +159,22 @@ mod tests {
     }
 
     #[test]
+    fn how_long_a_thread_waited_for_a_processor_never_falls() {
+        let queue = crate::pause::RunQueue::of_this_thread();
+        // A thread that has just begun has not been counted yet.
+        let until = mono_ns() + 10 * SECOND_NS;
+        let first = loop {
+            if let Some(first) = queue.waited_ns() {
+                break first;
+            }
+            assert!(mono_ns() < until, "Linux counts it");
+            std::thread::yield_now();
+        };
+        std::thread::yield_now();
+        assert!(queue.waited_ns() >= Some(first));
+    }
+
+    #[test]
     fn sleep_ends_at_its_time_and_not_before() {
         let alarm = Alarm::new().unwrap();
         let at = mono_ns() + 3_000_000;

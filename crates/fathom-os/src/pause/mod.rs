@@ -102,6 +102,23 @@ pub fn classify(duration_ns: u64, run_queue_ns: Option<u64>, steal_ns: Option<u6
     }
 }
 
+/// How long the thread that makes it was able to run and had to wait for a processor.
+#[derive(Debug)]
+pub struct RunQueue(system::Counts);
+
+impl RunQueue {
+    /// Of this thread.
+    pub fn of_this_thread() -> Self {
+        Self(system::Counts::open())
+    }
+
+    /// Since the thread began, in ns: from when it could run to when it did. It takes 1 to 2 µs. `None`: the system does not tell, or not yet.
+    pub fn waited_ns(&self) -> Option<u64> {
+        // A kernel that does not count says 0 of both, as every kernel does of a thread that has just begun.
+        self.0.read().filter(|counted| counted.ran_ns > 0).map(|counted| counted.waited_ns)
+    }
+}
+
 /// A thread that ticks and notes which ticks came late. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct PauseClock {

@@ -41,6 +41,7 @@ fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
             stop: login.stop.clone(),
             look_times_ns: std::collections::VecDeque::new(),
             first_waits_ns: std::collections::VecDeque::new(),
+            run_queue: fathom_os::pause::RunQueue::of_this_thread(),
         };
         asker.ask()
     })

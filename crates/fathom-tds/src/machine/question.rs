@@ -32,6 +32,8 @@ pub enum Question {
     Transfer,
     /// What the session of this number does, as SQL Server's views of sessions and requests say it.
     State(u32),
+    /// How long it has waited for the network, as those of sessions and their waits do.
+    Waited(u32),
     /// A setting, which is taken and has no effect.
     Setting,
 }
@@ -50,6 +52,11 @@ pub struct Source {
 /// As `fathom sql` asks what the server does for another session; its number follows.
 const STATE: &str = "select s.session_id, r.status, r.wait_type from sys.dm_exec_sessions as s left join sys.dm_exec_requests as r \
                      on r.session_id = s.session_id where s.session_id =";
+
+/// As `fathom sql` asks for how long another session has waited for the network; its number follows.
+const WAITED: &str = "select s.session_id, w.waiting_tasks_count, w.wait_time_ms from sys.dm_exec_sessions as s \
+                      left join sys.dm_exec_session_wait_stats as w on w.session_id = s.session_id \
+                      and w.wait_type = 'async_network_io' where s.session_id =";
 
 /// Reads a query's text. The error says what the query should be. What is not known whole is refused: rows that were not asked
 /// for, or a second statement that is not done, would be taken for an answer.
@@ -79,6 +86,9 @@ pub fn question(text: &str) -> Result<Question, String> {
         }
         (None, [asked @ .., number]) if STATE.split_whitespace().eq(asked.iter().copied()) => {
             number.parse().ok().map(Question::State)
+        }
+        (None, [asked @ .., number]) if WAITED.split_whitespace().eq(asked.iter().copied()) => {
+            number.parse().ok().map(Question::Waited)
         }
         (None, ["select", "@@version"]) => Some(Question::Version),
         (None, ["select", "@@spid"]) => Some(Question::Spid),
@@ -197,6 +207,9 @@ mod tests {
         let state = format!("{} 7", STATE.replace("select s", "SELECT s"));
         assert_eq!(question(&state), Ok(Question::State(7)));
         assert!(question(&format!("{state} or 1=1")).is_err());
+        let waited = format!("{} 7", WAITED.replace("async_network_io", "ASYNC_NETWORK_IO"));
+        assert_eq!(question(&waited), Ok(Question::Waited(7)));
+        assert!(question(&waited.replace("ASYNC_NETWORK_IO", "WAITFOR")).is_err());
         assert_eq!(question("SELECT @@VERSION"), Ok(Question::Version));
         for condition in ["", " WHERE session_id = @@SPID", " where session_id=@@spid;"] {
             let waits = format!("SELECT * FROM sys.dm_exec_session_wait_stats{condition}");

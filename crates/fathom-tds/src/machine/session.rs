@@ -26,7 +26,7 @@ pub enum Step<'a> {
     },
     /// Ask the kernel about the connection, and say what it told ([`Session::looked`]).
     Look,
-    /// Ask the session of this number what it does, and say what that is ([`Session::saw`]).
+    /// Ask about the session of this number, and say what it does and how long it was held up ([`Session::saw`]).
     See(u32),
     /// Wait for what comes.
     Listen,
@@ -89,6 +89,35 @@ enum Stage {
     Ready,
 }
 
+/// What is asked of another session; the answer is to a call.
+#[derive(Debug, Clone, Copy)]
+struct Seeing {
+    number: u32,
+    what: About,
+    of_a_call: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum About {
+    Doing,
+    Waits,
+}
+
+fn ms(ns: u64) -> Value {
+    Value::BigInt((ns / 1_000_000) as i64)
+}
+
+/// Status and wait, as SQL Server's view of requests has them.
+fn shown(doing: Doing) -> [Value; 2] {
+    let words = |status: &str, wait: &str| [status, wait].map(|word| Value::Text(word.into()));
+    match doing {
+        Doing::Nothing => [Value::Null, Value::Null],
+        Doing::Works => [Value::Text("running".into()), Value::Null],
+        Doing::Thinks => words("suspended", "WAITFOR"),
+        Doing::Blocked => words("suspended", "ASYNC_NETWORK_IO"),
+    }
+}
+
 /// One session.
 #[derive(Debug)]
 pub struct Session {
@@ -104,8 +133,8 @@ pub struct Session {
     reply: Option<Reply>,
     /// The kernel is asked first; the answer is to a call.
     looking: Option<bool>,
-    /// Another session is asked first; the answer is to a call.
-    seeing: Option<(u32, bool)>,
+    /// Another session is asked first.
+    seeing: Option<Seeing>,
     waits: Waits,
     served: Served,
     program: String,
@@ -182,8 +211,8 @@ impl Session {
             if self.looking.is_some() {
                 return Ok(Step::Look);
             }
-            if let Some((number, _)) = self.seeing {
-                return Ok(Step::See(number));
+            if let Some(seeing) = self.seeing {
+                return Ok(Step::See(seeing.number));
             }
             self.out.clear();
             self.gone = 0;
@@ -250,23 +279,31 @@ impl Session {
         self.reply = Some(Reply::of(tokens, now_ns));
     }
 
-    /// What that session does; `None`: there is none of this number.
-    pub fn saw(&mut self, now_ns: u64, doing: Option<Doing>) {
-        let Some((number, of_a_call)) = self.seeing.take() else { return };
+    /// What that session does, and how long it was held up; `None`: there is none of this number.
+    pub fn saw(&mut self, now_ns: u64, seen: Option<(Doing, Waits)>) {
+        let Some(Seeing { number, what, of_a_call }) = self.seeing.take() else { return };
         let mut tokens = Tokens::default();
-        let text = Type::NVarChar(60);
-        tokens.columns(&[("session_id", Type::Int), ("status", text), ("wait_type", text)]);
-        if let Some(doing) = doing {
-            let words = |status: &str, wait: &str| [status, wait].map(|word| Value::Text(word.into()));
-            let [status, wait] = match doing {
-                Doing::Nothing => [Value::Null, Value::Null],
-                Doing::Works => [Value::Text("running".into()), Value::Null],
-                Doing::Thinks => words("suspended", "WAITFOR"),
-                Doing::Blocked => words("suspended", "ASYNC_NETWORK_IO"),
-            };
-            tokens.row(&[Value::Int(number as i32), status, wait]);
+        let (text, number) = (Type::NVarChar(60), Value::Int(number as i32));
+        match what {
+            About::Doing => {
+                tokens.columns(&[("session_id", Type::Int), ("status", text), ("wait_type", text)]);
+                if let Some((doing, _)) = seen {
+                    let [status, wait] = shown(doing);
+                    tokens.row(&[number, status, wait]);
+                }
+            }
+            About::Waits => {
+                tokens.columns(&[
+                    ("session_id", Type::Int),
+                    ("waiting_tasks_count", Type::BigInt),
+                    ("wait_time_ms", Type::BigInt),
+                ]);
+                if let Some((_, waits)) = seen {
+                    tokens.row(&[number, Value::BigInt(waits.shown_count as i64), ms(waits.blocked_ns)]);
+                }
+            }
         }
-        tokens.done(Done::Rows(doing.is_some().into()), of_a_call);
+        tokens.done(Done::Rows(seen.is_some().into()), of_a_call);
         self.reply = Some(Reply::of(tokens, now_ns));
     }
 
@@ -415,7 +452,6 @@ impl Session {
             tokens.row(row);
             tokens.done(Done::Rows(1), of_a_call);
         };
-        let ms = |ns: u64| Value::BigInt((ns / 1_000_000) as i64);
         match question(text) {
             Ok(Question::Rows(source)) => {
                 self.reply = Some(Reply::rows(tokens, source, of_a_call, now_ns));
@@ -426,7 +462,11 @@ impl Session {
                 return;
             }
             Ok(Question::State(number)) => {
-                self.seeing = Some((number, of_a_call));
+                self.seeing = Some(Seeing { number, what: About::Doing, of_a_call });
+                return;
+            }
+            Ok(Question::Waited(number)) => {
+                self.seeing = Some(Seeing { number, what: About::Waits, of_a_call });
                 return;
             }
             Ok(Question::Version) => table(

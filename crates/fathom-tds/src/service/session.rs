@@ -3,6 +3,7 @@
 use super::shared::Shared;
 use super::{Ended, Notice};
 use crate::codec::Refusal;
+use crate::machine::waits::Waits;
 use crate::machine::{Doing, Session, Step, Transfer};
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::Reactor;
@@ -55,9 +56,9 @@ struct Driver<'a> {
     session: Session,
     /// Since when the kernel takes nothing more.
     blocked_ns: Option<u64>,
-    /// By which others ask what it does, and what it has said of that.
+    /// By which others ask about it, and what they are told.
     number: Option<u32>,
-    told: Option<Doing>,
+    told: Option<(Doing, Waits)>,
     /// When something last moved.
     moved_ns: u64,
     began_ns: u64,
@@ -123,6 +124,9 @@ impl<'a> Driver<'a> {
             return Err(End::Closed);
         }
         self.read()?;
+        if self.blocked_ns.is_some() {
+            self.tell();
+        }
         let until_ns = self.write()?;
         self.tell();
         Ok(self.reactor.wait(&mut self.events, Some(until_ns), false)?)
@@ -184,8 +188,8 @@ impl<'a> Driver<'a> {
                     self.session.looked(now, transfer);
                 }
                 Step::See(number) => {
-                    let doing = self.shared.doing(number);
-                    self.session.saw(now, doing);
+                    let seen = self.shared.seen(number);
+                    self.session.saw(now, seen);
                 }
                 Step::Rest { until_ns } => return Ok(until_ns.min(now + LOOK_NS)),
                 Step::Listen => return Ok(now + LOOK_NS),
@@ -195,12 +199,21 @@ impl<'a> Driver<'a> {
         Ok(0)
     }
 
-    /// Says what it does where others can ask.
+    /// Says what it does where others can ask. Of a wait that is under way it says how long it has lasted, because it may be over
+    /// with the next byte that the kernel takes, and the client may ask before this thread goes on.
     fn tell(&mut self) {
-        let doing = if self.blocked_ns.is_some() { Doing::Blocked } else { self.session.doing(mono_ns()) };
-        if let Some(number) = self.number.filter(|_| self.told != Some(doing)) {
-            self.told = Some(doing);
-            self.shared.does(number, Some(doing));
+        let now = mono_ns();
+        let mut waits = self.session.waits();
+        let doing = match self.blocked_ns {
+            Some(since_ns) => {
+                waits.add(now - since_ns);
+                Doing::Blocked
+            }
+            None => self.session.doing(now),
+        };
+        if let Some(number) = self.number.filter(|_| self.told != Some((doing, waits))) {
+            self.told = Some((doing, waits));
+            self.shared.does(number, Some((doing, waits)));
         }
     }
 

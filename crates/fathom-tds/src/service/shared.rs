@@ -2,6 +2,7 @@
 
 use super::{Counts, Notice};
 use crate::machine::Doing;
+use crate::machine::waits::Waits;
 use rustls::ServerConfig;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +16,8 @@ pub(super) struct Shared {
     pub(super) notify: Arc<dyn Fn(&Notice) + Send + Sync>,
     stop: AtomicBool,
     counts: Mutex<Counts>,
-    /// What sessions do, by their numbers.
-    doing: Mutex<HashMap<u32, Doing>>,
+    /// What sessions do, and how long they were held up, by their numbers.
+    seen: Mutex<HashMap<u32, (Doing, Waits)>>,
 }
 
 impl Shared {
@@ -34,7 +35,7 @@ impl Shared {
             notify,
             stop: AtomicBool::new(false),
             counts: Mutex::default(),
-            doing: Mutex::default(),
+            seen: Mutex::default(),
         }
     }
 
@@ -53,18 +54,18 @@ impl Shared {
         add(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// A session does this now; `None`: it is over.
-    pub(super) fn does(&self, number: u32, doing: Option<Doing>) {
-        let mut all = self.doing.lock().unwrap_or_else(PoisonError::into_inner);
-        match doing {
-            Some(doing) => all.insert(number, doing),
+    /// A session does this now, and was held up for so long until now; `None`: it is over.
+    pub(super) fn does(&self, number: u32, seen: Option<(Doing, Waits)>) {
+        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match seen {
+            Some(seen) => all.insert(number, seen),
             None => all.remove(&number),
         };
     }
 
-    /// What the session of this number does.
-    pub(super) fn doing(&self, number: u32) -> Option<Doing> {
-        self.doing.lock().unwrap_or_else(PoisonError::into_inner).get(&number).copied()
+    /// What the session of this number does, and how long it was held up.
+    pub(super) fn seen(&self, number: u32) -> Option<(Doing, Waits)> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&number).copied()
     }
 
     /// Whether sessions are to end.

@@ -40,6 +40,16 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True)
+class CountedWaits:
+    """Waits for path or client that the server counted during all queries: it does not tell which."""
+
+    wait: str
+    """As the server calls them: `ASYNC_NETWORK_IO`."""
+    waits: int
+    ns: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
     """The queries of a recording, in their order."""
@@ -83,6 +93,10 @@ class Queries:
     """That came, with payload."""
     idle_ns: Ints
     """Since the query before it on the same connection had its answer; the first of a connection: `NEVER`."""
+    counted_by_server: CountedWaits | None = None
+    """None: it counts nothing, nobody could read it, the recording breaks off or is of an earlier version."""
+    each_counted: tuple[CountedWaits | None, ...] = ()
+    """The same of each setting of a sweep that had sessions of its own."""
     damage: tuple[Damage, ...] = ()
 
     @property
@@ -95,9 +109,10 @@ class Queries:
         settings = self.asked.get("settings")
         if not isinstance(settings, list) or not all(isinstance(s, dict) for s in settings):
             return (self,)
-        return tuple(self._only(self.settings == n, settings[n]) for n in range(len(settings)))
+        return tuple(self._only(n, settings[n]) for n in range(len(settings)))
 
-    def _only(self, these: Bools, setting: Mapping[str, Any]) -> Queries:
+    def _only(self, number: int, setting: Mapping[str, Any]) -> Queries:
+        these = self.settings == number
         asked = {**self.asked, "settings": None, **{n: setting.get(n) for n in ("fetch_size", "packet_size")}}
         kept = np.flatnonzero(these)
         first, errors = self.first[these], tuple(self.errors[i] for i in kept)
@@ -124,6 +139,8 @@ class Queries:
             bytes_received=self.bytes_received[these],
             segments=self.segments[these],
             idle_ns=self.idle_ns[these],
+            counted_by_server=self.each_counted[number] if number < len(self.each_counted) else None,
+            each_counted=(),
         )
 
     @property
@@ -165,26 +182,42 @@ def read_queries(directory: Place, manifest: Manifest, events: Sequence[Event]) 
     if missing > 0 and not damage:
         reason = f"{count(missing, 'row')} that sql.ended counts cannot be found"
         damage.append(Damage(path.name, 0, 0, False, reason))
-    return replace(_queries(rows, {**asked, "encrypted": _encrypted(events)}), damage=tuple(damage))
+    result = _result(events)
+    encrypted, settings = result.get("encrypted"), result.get("settings")
+    asked = {**asked, "encrypted": encrypted if isinstance(encrypted, bool) else None}
+    each = settings if isinstance(settings, list) else []
+    return replace(
+        _queries(rows, asked),
+        counted_by_server=_counted_by_server(result),
+        each_counted=tuple(_counted_by_server(one) for one in each),
+        damage=tuple(damage),
+    )
 
 
-def _encrypted(events: Sequence[Event]) -> bool | None:
-    """Whether they went encrypted; None: the recording breaks off before its end, which says it."""
+def _result(events: Sequence[Event]) -> Mapping[str, Any]:
+    """What the run came to by its own account; empty: the recording breaks off before its end."""
     for event in events:
         if event.kind == "sql.ended" and event.known:
-            encrypted = event.fields["result"].get("encrypted")
-            return encrypted if isinstance(encrypted, bool) else None
+            result: Mapping[str, Any] = event.fields["result"]
+            return result
+    return {}
+
+
+def _counted_by_server(result: object) -> CountedWaits | None:
+    counted = result.get("server_counted") if isinstance(result, dict) else None
+    if not isinstance(counted, dict):
+        return None
+    wait, waits, ns = (counted.get(name) for name in ("wait", "waits", "ns"))
+    if isinstance(wait, str) and isinstance(waits, int) and isinstance(ns, int):
+        return CountedWaits(wait, waits, ns)
     return None
 
 
 def _told(events: Sequence[Event]) -> int:
-    for event in events:
-        if event.kind == "sql.ended" and event.known:
-            # Those that a full disk had no room for are counted, and in no file.
-            said = [event.fields["result"].get(name) for name in ("queries", "unrecorded")]
-            number, lost = (n if isinstance(n, int) else 0 for n in said)
-            return number - lost
-    return 0
+    # Those that a full disk had no room for are counted, and in no file.
+    said = [_result(events).get(name) for name in ("queries", "unrecorded")]
+    number, lost = (n if isinstance(n, int) else 0 for n in said)
+    return number - lost
 
 
 def _table(path: Place) -> pa.Table | Damage:

@@ -47,6 +47,23 @@ class PartyTime:
     high_ns: float
 
 
+@dataclass(frozen=True, slots=True)
+class ServerCount:
+    """What the server counted as waits for path or client, and beside it what the split gives the two: of all
+    queries, because the server counts those that are in no figure as well.
+    """
+
+    wait: str
+    waits: int
+    ns: int
+    queries: int
+    wall_ns: int
+    """Of all of them together; so the next."""
+    low_ns: Mapping[str, int]
+    high_ns: Mapping[str, int]
+    """Bounds of the parts of path and client."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
     """One query over one path, all runs together."""
@@ -100,6 +117,26 @@ class Asked:
     def sent_again(self) -> int:
         """Queries in which there were any."""
         return sum(bool(n) for q in self.runs for n in q.retransmits)
+
+    @property
+    def by_server(self) -> ServerCount | None:
+        """Over the runs that have it; None: no run has."""
+        known = [(q, c) for q in self.runs if (c := q.counted_by_server) is not None]
+        if not known:
+            return None
+        low, high = (
+            {p: sum(int(getattr(q, end)[p].sum()) for q, _ in known) for p in ("path", "client")}
+            for end in ("low_ns", "high_ns")
+        )
+        return ServerCount(
+            wait=known[0][1].wait,
+            waits=sum(c.waits for _, c in known),
+            ns=sum(c.ns for _, c in known),
+            queries=sum(q.number for q, _ in known),
+            wall_ns=sum(int(q.wall_ns.sum()) for q, _ in known),
+            low_ns=low,
+            high_ns=high,
+        )
 
     @property
     def open_ns(self) -> float:

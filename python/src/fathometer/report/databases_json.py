@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fathometer.dataset.queries import PARTIES
-from fathometer.findings.databases import Asked, Pair, databases
+from fathometer.findings.databases import Asked, Pair, ServerCount, databases
 from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis, Scenario
 from fathometer.findings.prediction import Elsewhere, elsewhere
@@ -51,9 +51,21 @@ def _asked(one: Asked) -> dict[str, Any]:
             **{p: {"low": round(one.parts[p].low_ns), "high": round(one.parts[p].high_ns)} for p in PARTIES},
             "open": round(one.open_ns),
         },
+        "server_counted": None if (of := one.by_server) is None else _counted(of),
         "party": one.party,
         "confidence": one.sure,
         "broken": one.broken,
+    }
+
+
+def _counted(of: ServerCount) -> dict[str, Any]:
+    return {
+        "wait": of.wait,
+        "waits": of.waits,
+        "ns": of.ns,
+        "queries": of.queries,
+        "wall_ns": of.wall_ns,
+        **{f"{p}_ns": {"low": of.low_ns[p], "high": of.high_ns[p]} for p in ("path", "client")},
     }
 
 

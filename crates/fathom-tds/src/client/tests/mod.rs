@@ -6,6 +6,7 @@ mod logins;
 mod sessions;
 
 use super::{Client, Counts, Event, Login, Trouble, Wanted};
+use crate::machine::waits::Waits;
 use crate::machine::{Doing, Session, Step, identity};
 use fathom_tls::Anybody;
 use rustls::crypto::ring;
@@ -35,6 +36,13 @@ fn tls() -> ClientConnection {
         .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
         .with_no_client_auth();
     ClientConnection::new(Arc::new(config), "fathom-echo".try_into().unwrap()).unwrap()
+}
+
+/// What another session does, after it was held up for 4.5 s.
+fn blocked() -> (Doing, Waits) {
+    let mut waits = Waits::default();
+    waits.add(4_500_000_000);
+    (Doing::Blocked, waits)
 }
 
 /// Our client and our server; what either sends comes in pieces of this size.
@@ -84,7 +92,7 @@ impl Pair {
                         }
                     }
                 }
-                Step::See(number) => self.server.saw(self.now_ns, (number == 51).then_some(Doing::Blocked)),
+                Step::See(number) => self.server.saw(self.now_ns, (number == 51).then(blocked)),
                 Step::Rest { until_ns } => self.now_ns = until_ns,
                 Step::Look => self.server.looked(self.now_ns, None),
                 Step::Listen if out.is_empty() => return Ok(events),

@@ -25,6 +25,18 @@ fn answers_can_be_read() {
     let row: Vec<_> = pair.client.row().into_iter().flatten().collect();
     assert_eq!(row, ["51", "suspended", "ASYNC_NETWORK_IO"]);
     assert_eq!(rows(&pair.ask(&state(52))), 0);
+    // As SQL Server counts it: a wait of 4.5 s is three.
+    let waited = |number: u32| {
+        format!(
+            "SELECT s.session_id, w.waiting_tasks_count, w.wait_time_ms FROM sys.dm_exec_sessions AS s \
+             LEFT JOIN sys.dm_exec_session_wait_stats AS w ON w.session_id = s.session_id \
+             AND w.wait_type = 'ASYNC_NETWORK_IO' WHERE s.session_id = {number}"
+        )
+    };
+    pair.ask(&waited(51));
+    let row: Vec<_> = pair.client.row().into_iter().flatten().collect();
+    assert_eq!(row, ["51", "3", "4500"]);
+    assert_eq!(rows(&pair.ask(&waited(52))), 0);
     pair.ask("SELECT * FROM fathom_rows(2, 3)");
     assert_eq!(pair.client.row(), [Some("1".to_owned()), Some("bcd".to_owned())]);
 }

@@ -20,6 +20,7 @@ from fathometer.findings.consistency.model import (
     Steps,
     number,
 )
+from fathometer.findings.consistency.packets import encrypted, packet_model
 
 
 def steps(s: Steps) -> Iterator[Remark]:
@@ -224,6 +225,8 @@ def relations(document: Document) -> Iterator[Remark]:
     for x in document.ladders:
         yield from ladder(x)
         yield from packets(x)
+        yield from packet_model(x)
+        yield from encrypted(x)
     for g in document.grids:
         yield from grid(g)
     for e in document.ends:

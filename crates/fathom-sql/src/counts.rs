@@ -1,0 +1,88 @@
+//! What the server itself counts of the time that it could not send: read before and after the queries of a session, on a session of
+//! its own, so that nothing of it is in a query's time. It is read alone: nobody's counts are ever set back.
+
+use crate::protocol::{Protocol, Shown, Waits, Watch};
+use crate::session::Login;
+use crate::{Config, Error};
+use fathom_core::query::Counted;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Nothing but a figure is lost by an answer that does not come.
+const WITHIN: Duration = Duration::from_secs(3);
+
+type Begin = fn(&Login, &Config) -> Result<Box<dyn Protocol>, Error>;
+
+/// Reads counts of sessions.
+pub(crate) struct Counts {
+    session: Box<dyn Protocol>,
+    login: Login,
+    config: Config,
+    begin: Begin,
+    is_last_try: bool,
+}
+
+impl Counts {
+    /// On a session of its own.
+    pub(crate) fn begin(login: &Login, config: &Config, begin: Begin) -> Result<Self, Error> {
+        let login = Login { within: WITHIN, ..login.clone() };
+        let session = begin(&login, config)?;
+        Ok(Self { session, login, config: config.clone(), begin, is_last_try: false })
+    }
+
+    fn read(&mut self, waits: &Waits) -> Result<Shown, Error> {
+        (waits.read)(self.session.ask(&waits.sql, &self.login)?)
+    }
+
+    /// The same after a while, in which the session stood idle, and somebody may have ended it: then on a new one, where the run goes
+    /// on or has ended in order. A server that does not answer is not asked twice.
+    fn read_later(&mut self, waits: &Waits) -> Result<Shown, Error> {
+        self.read(waits).or_else(|error| {
+            if self.is_last_try || self.login.stop.times() > 0 {
+                return Err(error);
+            }
+            self.session = (self.begin)(&self.login, &self.config).map_err(|_| error)?;
+            self.read(waits)
+        })
+    }
+
+    /// The run has ended early.
+    pub(crate) fn last_try(&mut self) {
+        self.is_last_try = true;
+    }
+}
+
+/// What was counted of the sessions of a setting, one after the other.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// The session that is asked now, and what had been counted of it when its queries began.
+    now: Option<(Arc<Watch>, Counted)>,
+    /// Of those before.
+    past: Option<Counted>,
+}
+
+impl Tally {
+    /// Queries of this session begin.
+    pub(crate) fn begin(&mut self, counts: &mut Counts, watch: &Arc<Watch>) -> Result<(), Error> {
+        let Some(waits) = &watch.waits else { return Ok(()) };
+        let before = counts.read_later(waits)?.ok_or_else(|| Error::run(waits.unseen))?;
+        self.now = Some((Arc::clone(watch), before));
+        Ok(())
+    }
+
+    /// They are over, and the session is still there.
+    pub(crate) fn end(&mut self, counts: &mut Counts) -> Result<(), Error> {
+        let Some((watch, before)) = self.now.take() else { return Ok(()) };
+        let Some(waits) = &watch.waits else { return Ok(()) };
+        let after =
+            counts.read_later(waits)?.ok_or_else(|| Error::run("it went with the session, which is over"))?;
+        let since = after.since(&before).ok_or_else(|| Error::run("it was set back meanwhile"))?;
+        self.past = Some(self.past.as_ref().map_or_else(|| since.clone(), |past| past.and(&since)));
+        Ok(())
+    }
+
+    /// In all.
+    pub(crate) fn sum(&self) -> Option<&Counted> {
+        self.past.as_ref()
+    }
+}
