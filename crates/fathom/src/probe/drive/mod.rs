@@ -127,7 +127,7 @@ impl<'a> Driver<'a> {
             self.outbox.hand_over(now);
             let deadline = self.probe.next_wake().into_iter().chain(self.outbox.due_ns());
             let deadline = deadline.chain(self.looks_by(now)).min();
-            let waits = !self.config.spin && !more_due;
+            let waits = !self.config.spin && !more_due && !self.reads_wait_for_echo();
             if waits {
                 self.rest_until(deadline.unwrap_or(u64::MAX));
             }

@@ -49,12 +49,21 @@ impl Driver<'_> {
     /// Waits for an echo without the reactor, where that is the way; true where nothing else needs to be looked at.
     pub(super) fn waited_for_echo(&mut self, now: u64) -> bool {
         // The cheap question first: the other one looks at every lane.
-        let has_a_way = self.config.spin || self.links.at(ALONE).is_some_and(|link| link.reads_wait);
-        if !has_a_way || !self.probe.only_awaits_echoes() {
+        if !(self.config.spin || self.reads_wait()) || !self.probe.only_awaits_echoes() {
             return false;
         }
         let waited = if self.config.spin { self.spin() } else { self.wait_in_read(now) };
         waited && !self.poll_budget.is_spent(now)
+    }
+
+    fn reads_wait(&mut self) -> bool {
+        self.links.at(ALONE).is_some_and(|link| link.reads_wait)
+    }
+
+    /// Whether the next echo is waited for in a read: then the reactor is asked for what there is, and not waited for. An echo that
+    /// comes through it takes longer, and a timer is set for nothing.
+    pub(super) fn reads_wait_for_echo(&mut self) -> bool {
+        self.reads_wait() && self.probe.only_awaits_echoes()
     }
 
     /// Until when the reactor may be waited for at the longest, so that it shows that this thread was kept from running: back to
