@@ -1,5 +1,8 @@
 """Closed segments of format version 2 lack what can be derived: every row reads as it was written."""
 
+import gc
+
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +14,7 @@ from fathometer.dataset import open_recording
 from fathometer.dataset.batches import batches
 from fathometer.dataset.format import arrow_schema, closed_schema
 from fathometer.dataset.layout import is_derived, is_known, row_batches, whole_table
+from support.programs import ROOT, tool
 from support.recordings import START, UNANSWERED, bucket, lognormal_ns, without_derived, write
 
 ANY = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-1_000, 1_000)
@@ -54,6 +58,22 @@ def test_every_row_reads_as_it_was_written(rows, at_once):
         for name in table.column_names:
             parts = list(row_batches(file, [name], at_once))
             assert pa.Table.from_batches(parts, table.select([name]).schema).equals(table.select([name]))
+
+
+@pytest.mark.parametrize("derived", [False, True])
+def test_rows_of_which_no_column_is_read_are_counted(tmp_path, derived):
+    # All of one size, which a batch then has without its column.
+    directory = write(tmp_path / "it", lognormal_ns(4, 90), derived=lambda _: derived)
+    (closed,) = open_recording(directory).source.closed
+    assert closed.derived == derived
+    read = list(batches(closed, ["size"]))
+    assert [(each.rows, each.only_size) for each in read] == [(90, 64)]
+    table = pq.read_table(closed.path)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=40)
+    file = pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+    assert sum(part.num_rows for part in row_batches(file, [], 7)) == 90
+    assert sum(part.num_rows for part in row_batches(file, [], 7, groups=[0, 2])) == 50
 
 
 def test_the_columns_are_those_of_the_schema():
@@ -110,3 +130,89 @@ def test_recordings_of_either_layout_and_of_both_say_the_same(tmp_path):
         assert read(other) == read(first)
         assert other.rollup.paths == first.rollup.paths
         assert other.totals == first.totals
+
+
+EDGES = [None, 0, *sorted({min((1 << k) + d, (1 << 63) - 1) for k in range(64) for d in (-1, 0, 1)} - {0})]
+"""Round trips on either side of where octaves of buckets begin, and where they end."""
+
+
+def of_edges(**more):
+    """One sample of each."""
+    rows = [
+        dict.fromkeys(arrow_schema().names, 0)
+        | {
+            "seq": seq,
+            "sent_ns": START + seq,
+            "rtt_ns": rtt,
+            "backward_ns": None if rtt is None else 50,
+            "reflector_ns": None if seq % 3 else 7,
+            "forward_ns": None if seq % 2 else -9,
+        }
+        | more
+        for seq, rtt in enumerate(EDGES)
+    ]
+    return table_of(rows)
+
+
+def by_duckdb(query, directory):
+    return duckdb.sql(query.replace("'samples", f"'{directory}/samples")).to_arrow_table()
+
+
+@pytest.fixture(scope="module")
+def by_spark():
+    tool("java")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    # As Spark 4 comes; a session before in this process may have left it off.
+    session.conf.set("spark.sql.ansi.enabled", "true")
+    session.sparkContext.setLogLevel("OFF")
+
+    def run(query, directory):
+        files = f"parquet.`{directory}/samples-*.parquet`"
+        return session.sql(query.replace("'samples-*.parquet'", files)).toArrow()
+
+    yield run
+    session.stop()
+    gc.collect()
+
+
+@pytest.fixture(
+    params=[
+        "duckdb",
+        # PySpark drops the sockets of its answers without closing them, which pytest makes a failure.
+        pytest.param("spark", marks=pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")),
+    ]
+)
+def by_sql(request):
+    """The query of the format's description, run by an engine."""
+    text = (ROOT / "schema/recording.md").read_text()
+    _, after = text.split("### Closed segments")
+    query = after.split("```sql\n")[1].split("```")[0]
+    assert query.count("'samples-*.parquet'") == 1
+    run = request.getfixturevalue("by_spark") if request.param == "spark" else by_duckdb
+    return lambda directory: run(query, directory)
+
+
+def values(table):
+    return sorted(table.to_pylist(), key=lambda row: (row["connection"], row["seq"]))
+
+
+def test_the_sql_of_the_description_gives_what_version_1_has(by_sql, tmp_path):
+    golden = ROOT / "schema/golden"
+    made = by_sql(golden / "derived")
+    assert made.column_names == arrow_schema().names
+    assert values(made) == values(pq.read_table(golden / "closed/samples-00000.parquet"))
+    edges = of_edges()
+    pq.write_table(without_derived(edges), tmp_path / "samples-00000.parquet")
+    assert values(by_sql(tmp_path)) == values(edges)
+
+
+def test_the_sql_of_the_description_refuses_what_our_reader_wraps(by_sql, tmp_path):
+    hostile = of_edges(sent_ns=-(1 << 63), lateness_ns=5)
+    pq.write_table(without_derived(hostile), tmp_path / "samples-00000.parquet")
+    with pq.ParquetFile(tmp_path / "samples-00000.parquet") as file:
+        assert whole_table(file).equals(hostile)
+    with pytest.raises(Exception, match=r"(?i)overflow in subtraction|ARITHMETIC_OVERFLOW"):
+        by_sql(tmp_path)

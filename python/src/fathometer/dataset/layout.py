@@ -44,7 +44,8 @@ def row_batches(
 ) -> Iterator[pa.RecordBatch]:
     """These columns of a sample, in their order, some rows at a time; of some row groups or of all."""
     groups = range(file.num_row_groups) if groups is None else groups
-    if not is_derived(file.schema_arrow):
+    # Without a column nothing is to be made, and a batch of none made here would have no rows.
+    if not columns or not is_derived(file.schema_arrow):
         yield from file.iter_batches(rows, list(groups), list(columns), use_threads=False)
         return
     stored = list(dict.fromkeys(name for column in columns for name in _OF.get(column, (column,))))
