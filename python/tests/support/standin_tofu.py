@@ -14,6 +14,10 @@ directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. F
 | `slow` | interrupted while it waits, it ends when the file is gone |
 | `die` | an address: it is killed after making it, before that is in the state |
 | `replace` | an address: what is there is planned to be made anew |
+| `offline` | the registry of providers cannot be reached |
+| `hold-push` | it waits before it takes back a state until the file is gone, or it is interrupted |
+
+As `az vm delete --ids ADDRESS` somebody takes a host away in the portal: the next plan finds it gone.
 """
 
 import contextlib
@@ -195,8 +199,13 @@ def hold(address):
         fail("execution halted")
 
 
+def refreshed():
+    """What of the state the cloud still has."""
+    return [address for address in state() if thing(address).exists()]
+
+
 def actions(address):
-    if address not in state():
+    if address not in refreshed():
         return ["create"]
     file = CLOUD / "replace"
     return ["delete", "create"] if file.exists() and file.read_text() == address else ["no-op"]
@@ -219,7 +228,7 @@ def plan(out):
 
 
 def apply(file):
-    there = state()
+    there = refreshed()
     for change in json.loads(Path(file).read_text())["resource_changes"]:
         address = change["address"]
         if "delete" in change["change"]["actions"]:
@@ -300,6 +309,9 @@ def main():
         Path(".terraform").mkdir(exist_ok=True)
         print("has been successfully initialized")
     elif verb == "plan":
+        if words[:2] == ["delete", "--ids"]:
+            unmake(words[2])
+            return
         if (CLOUD / "no-login").exists():
             fail((CLOUD / "no-login").read_text())
         plan(next(word.removeprefix("-out=") for word in words if word.startswith("-out=")))

@@ -10,7 +10,7 @@ goes on after any crash.
 | ``approved`` | ``addresses`` (what may be made), ``tag``, ``low``, ``high`` ($ an hour), ``unknown`` |
 | ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason`` |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
-| ``keys.void`` | hosts are made anew, whose keys are others |
+| ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
 | ``push.started``, ``push.done``, ``push.failed`` | ``reason``; a state that the tool set aside |
 | ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
 | ``destroy.started``, ``destroy.done``, ``destroy.failed`` | ``reason`` |

@@ -66,8 +66,8 @@ def up(work: Work, root: Root, tool: Path | None, given: Given) -> Lab:
             _name_must_be_free(work)
             _must_have_room(work.place)
             _approve(work, planned, price)
-            if any(resource.kind in HOSTS for resource in planned.removed):
-                # Whoever takes their place has keys of its own, at the same address.
+            if any(resource.kind in HOSTS for resource in (*planned.made, *planned.removed)):
+                # One at the address of another, also of one that vanished, has keys of its own.
                 work.place.note("keys.void")
             _apply(work, len(planned.made) + len(planned.changed) + len(planned.removed))
         lab = outputs(work)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import typer
 
@@ -35,6 +35,10 @@ def tell(words: str, *, nl: bool = True, err: bool = False) -> bool:
     no reason to stop: whoever calls `down` so has a lab left that costs, and hears that all went well.
     """
     try:
+    # Of one that was closed before we began (`>&-`) Python has None, and `echo` writes nothing.
+    stream: TextIO | None = sys.stderr if err else sys.stdout
+    if stream is None:
+        return False
         typer.echo(words, nl=nl, err=err)
     except OSError:
         return False
