@@ -20,7 +20,7 @@ from fathometer.cloud.tool import LOOK_S, message
 from fathometer.cloud.work import Work, table, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
-from fathometer.study.journal import JOURNAL
+from fathometer.study.journal import JOURNAL, read_journal, ssh_left, unfinished
 from fathometer.study.lock import LOCK, is_held
 
 _SLOW: Final = {"aws": ", and AWS lists for about an hour what is gone"}
@@ -79,6 +79,7 @@ def _stop_study(work: Work) -> None:
     if not (output / JOURNAL).is_file():
         return
     from fathometer.study.stop import RUNNER_S, stop_study  # only who ends a study pays for it
+    _say_unfetched(work, output)
 
     try:
         stop_study(output, None)
@@ -92,6 +93,26 @@ def _stop_study(work: Work) -> None:
 
 
 def _state_is_lost(work: Work) -> bool:
+def _say_unfetched(work: Work, output: Path) -> None:
+    """Says what a study has on hosts alone, and asks: whoever ends it there ends its recordings, too."""
+    try:
+        entries = read_journal(output)
+    except FathometerError:
+        # Whoever ends the study says why; the lab goes on costing until it is removed.
+        return
+    runs = unfinished(entries) if ssh_left(entries) else []
+    # Who agreed once is not asked again.
+    if not runs or work.place.has("destroy.started"):
+        return
+    number = len(runs)
+    work.say(
+        f"{count(number, 'run')} of {output} {are(number)} not fetched, and what the hosts have of that goes"
+        f" with them; {work.command('run')} fetches it"
+    )
+    if not work.agreed("Remove the lab without it?"):
+        raise FathometerError("remove the lab", "nobody wanted it", "nothing was changed")
+
+
     """Whether nobody can tell from the state what there is: it is gone, torn, or empty though it was not."""
     place = work.place
     if place.has("state.lost"):
