@@ -255,6 +255,23 @@ def destroy():
         say("apply_complete", f"{address}: Destruction complete after 0s", hook={"action": "delete"})
 
 
+def push(file):
+    """As the real one does: it reads the state that is there first."""
+    while (CLOUD / "hold-push").exists() and not interrupts:
+        (CLOUD / "holding").touch()
+        time.sleep(0.01)
+    if interrupts:
+        fail("execution halted")
+    try:
+        state()
+        new = json.loads(file.read_text())
+    except ValueError:
+        fail(f'Error reading source state "{file}"\nno state')
+    if not isinstance(new, list):
+        fail("Failed to write state\ncannot import state with serial 1 over newer state with serial 9")
+    save(new)
+
+
 def lab():
     user = settings()["user"]
     hosts = [(name, addresses[-1]) for name, addresses in HOSTS.values() if name != "jump"]
@@ -292,6 +309,9 @@ def noted(log, subscription):
 def main():
     verb, *words = sys.argv[1:]
     if Path(sys.argv[0]).name == "az":
+        if words[:2] == ["delete", "--ids"]:
+            unmake(words[2])
+            return
         asked = words[words.index("--subscription") + 1] if "--subscription" in words else "none"
         noted("az.log", asked)
         print(
@@ -306,12 +326,12 @@ def main():
     if verb == "version":
         print('{"terraform_version": "1.12.6"}')
     elif verb == "init":
+        if (CLOUD / "offline").exists():
+            print("Error: Failed to query available provider packages")
+            sys.exit(1)
         Path(".terraform").mkdir(exist_ok=True)
         print("has been successfully initialized")
     elif verb == "plan":
-        if words[:2] == ["delete", "--ids"]:
-            unmake(words[2])
-            return
         if (CLOUD / "no-login").exists():
             fail((CLOUD / "no-login").read_text())
         plan(next(word.removeprefix("-out=") for word in words if word.startswith("-out=")))
@@ -323,10 +343,7 @@ def main():
     elif verb == "apply":
         apply(words[-1])
     elif verb == "state":
-        try:
-            save(json.loads(Path(words[-1]).read_text()))
-        except ValueError:
-            fail(f'Error reading source state "{words[-1]}"\nno state')
+        push(Path(words[-1]))
     elif verb == "destroy":
         destroy()
 
