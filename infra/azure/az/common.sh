@@ -14,12 +14,12 @@ usage() {
   exit 2
 }
 
-# broke_off: what can be done where `az` has just said that something cannot be.
+# broke_off: what can be done, whoever ended it: `az`, one of the checks here, or Ctrl-C.
 broke_off() {
   local code=$?
   ((code == 0)) || cat >&2 <<END
-broke off at what az says above. Nobody logged in: az login, and az account set --subscription NAME. A quota or a size that is not to be had:
-SIZE=Standard_D2as_v5, say, before this, or remove.sh and another REGION. Then call this again: it goes on. What there is costs until
+broke off. Where az says above that nobody is logged in: az login, and az account set --subscription NAME. Where a quota or a size is not to
+be had: SIZE=Standard_D2as_v5, say, before this, or remove.sh and another REGION. Then call this again: it goes on. What there is costs until
 $(dirname "$0")/remove.sh $GROUP
 END
 }

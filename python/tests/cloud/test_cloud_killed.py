@@ -104,9 +104,23 @@ def test_the_tool_is_killed_and_what_it_just_made_is_in_no_state(person):
 def test_killed_while_it_measures_and_removed_then(person):
     person.up()
     person.killed("after", "run.started", *person.run_words())
-    person("down", "azure-zones", "--yes")
+    said = person("down", "azure-zones", "--yes")
+    assert "is not fetched, and what the hosts have of that goes with them" in said
     assert person.traces()["processes"] == person.before["processes"]
     assert person.traces()["temporary"] == person.before["temporary"]
+
+
+def test_what_a_killed_run_left_on_hosts_is_not_removed_unasked(person):
+    person.up()
+    person.killed("after", "run.started", *person.run_words())
+    said = person("down", "azure-zones", code=1)
+    assert f"1 run of {person.recordings} is not fetched" in said
+    assert "`fathom cloud run azure-zones` fetches it" in said
+    assert "Remove the lab without it? [y/N]" in said
+    person(*person.run_words())
+    recorded(person)
+    assert "not fetched" not in person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
 
 
 def test_removed_while_it_measures(person):

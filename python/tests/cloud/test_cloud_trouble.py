@@ -123,6 +123,28 @@ def test_a_host_that_is_made_anew_is_known_anew(person):
     person.nothing_is_left()
 
 
+def test_a_host_that_vanished_and_is_made_anew_is_known_anew(person):
+    """Somebody took it away in the portal, so that no plan removes it; its address is the same."""
+    person.up()
+    person.deleted(SERVER)
+    said = person("up", "azure-zones", "--yes")
+    assert "to be made: 1 thing" in said
+    assert "to be removed" not in said
+    assert "the hosts' keys, as they came over the network" in said
+    person(*person.run_words())
+    person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
+def test_a_standard_output_that_is_closed_has_shown_nothing(person):
+    words = [word for word in GIVEN if word != "--yes"]
+    said = person.closed("up", *words, code=1)
+    assert "what it costs could not be shown" in said
+    assert "5 things of 3 kinds are there" in person.closed("up", *GIVEN)
+    assert "nothing of it is left" in person.closed("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
 def test_a_reader_that_has_left_stops_nothing(person):
     """`fathom cloud down | head` ended before it began, with exit code 0, and the lab went on costing."""
     words = [word for word in GIVEN if word != "--yes"]

@@ -96,6 +96,18 @@ def test_another_account_is_refused_once_something_was_made(begun, tmp_path):
         where.must_be_named(place, "remove the lab")
 
 
+def test_a_state_shows_that_something_was_made_where_the_journal_does_not(begun):
+    place = begun("azure")
+    place.root.mkdir(parents=True)
+    place.note("where", owner="s-1", regions=[], tag="x")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ARM_SUBSCRIPTION_ID", "s-2")
+        where.must_be_named(place, "remove the lab")
+        place.state_file.touch()
+        with pytest.raises(FathometerError, match="in the subscription s-1"):
+            where.must_be_named(place, "remove the lab")
+
+
 def test_another_project_is_refused_once_something_was_made(begun):
     place = begun("gcp")
     where.note(place, *planned(project="mine"))
@@ -190,7 +202,9 @@ def test_a_full_disk_is_told(begun, monkeypatch):
 def test_a_journal_that_is_damaged_is_told_as_the_labs(begun):
     place = begun("azure")
     (place.directory / "journal.jsonl").write_text('{"kind": "cloud.beg\n{"kind": "apply.done"}\n')
-    with pytest.raises(FathometerError, match=r"the lab's journal.*:1 is no JSON; mend.*/labs"):
+    with pytest.raises(
+        FathometerError, match=r"the lab's journal.*:1 is no JSON; mend that line, take none out.*/labs"
+    ):
         LabPlace(place.directory)
 
 

@@ -139,7 +139,7 @@ def test_a_lab_that_broke_off_goes_on(az):
 def test_what_az_refuses_is_told_with_what_to_do(az, refused):
     done, _ = az("two-hosts", "198.51.100.7/32", REFUSED=refused)
     assert done.returncode == 1
-    words, _, advice = done.stderr.partition("broke off at what az says above")
+    words, _, advice = done.stderr.partition("broke off. Where az says above")
     assert "(QuotaExceeded) Operation could not be completed" in words
     assert "remove.sh fathom-two-hosts" in advice
 
@@ -172,4 +172,7 @@ def test_what_az_does_not_tell_is_in_no_study(az, tmp_path):
     done, _ = az("two-hosts", "198.51.100.7/32", ADDRESS="")
     assert done.returncode == 1
     assert "az tells no public address of" in done.stderr
+    # Its words are above, and not az's.
+    assert "broke off at" not in done.stderr
+    assert "remove.sh fathom-two-hosts" in done.stderr
     assert not list(tmp_path.glob("*.toml*"))

@@ -143,6 +143,8 @@ def test_a_longer_life_is_a_change_that_is_asked_about(cloud):
 
 
 def test_ctrl_c_while_things_are_made_loses_none_of_them(cloud):
+    # Interrupted before the first thing there is no state, and `up` asks the cloud.
+    cloud.program("az", "exit 0")
     process = cloud.popen("up", *GIVEN, "--yes")
     # Its first line: a signal before the tool runs ends `up` itself, and then there is nothing to lose.
     log = cloud.place / "logs/apply.raw"

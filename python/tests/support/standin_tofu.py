@@ -14,6 +14,10 @@ directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. F
 | `slow` | interrupted while it waits, it ends when the file is gone |
 | `die` | an address: it is killed after making it, before that is in the state |
 | `replace` | an address: what is there is planned to be made anew |
+| `offline` | the registry of providers cannot be reached |
+| `hold-push` | it waits before it takes back a state until the file is gone, or it is interrupted |
+
+As `az vm delete --ids ADDRESS` somebody takes a host away in the portal: the next plan finds it gone.
 """
 
 import contextlib
@@ -195,8 +199,13 @@ def hold(address):
         fail("execution halted")
 
 
+def refreshed():
+    """What of the state the cloud still has."""
+    return [address for address in state() if thing(address).exists()]
+
+
 def actions(address):
-    if address not in state():
+    if address not in refreshed():
         return ["create"]
     file = CLOUD / "replace"
     return ["delete", "create"] if file.exists() and file.read_text() == address else ["no-op"]
@@ -219,7 +228,7 @@ def plan(out):
 
 
 def apply(file):
-    there = state()
+    there = refreshed()
     for change in json.loads(Path(file).read_text())["resource_changes"]:
         address = change["address"]
         if "delete" in change["change"]["actions"]:
@@ -244,6 +253,23 @@ def destroy():
         there.remove(address)
         save(there)
         say("apply_complete", f"{address}: Destruction complete after 0s", hook={"action": "delete"})
+
+
+def push(file):
+    """As the real one does: it reads the state that is there first."""
+    while (CLOUD / "hold-push").exists() and not interrupts:
+        (CLOUD / "holding").touch()
+        time.sleep(0.01)
+    if interrupts:
+        fail("execution halted")
+    try:
+        state()
+        new = json.loads(file.read_text())
+    except ValueError:
+        fail(f'Error reading source state "{file}"\nno state')
+    if not isinstance(new, list):
+        fail("Failed to write state\ncannot import state with serial 1 over newer state with serial 9")
+    save(new)
 
 
 def lab():
@@ -283,6 +309,9 @@ def noted(log, subscription):
 def main():
     verb, *words = sys.argv[1:]
     if Path(sys.argv[0]).name == "az":
+        if words[:2] == ["delete", "--ids"]:
+            unmake(words[2])
+            return
         asked = words[words.index("--subscription") + 1] if "--subscription" in words else "none"
         noted("az.log", asked)
         print(
@@ -297,6 +326,9 @@ def main():
     if verb == "version":
         print('{"terraform_version": "1.12.6"}')
     elif verb == "init":
+        if (CLOUD / "offline").exists():
+            print("Error: Failed to query available provider packages")
+            sys.exit(1)
         Path(".terraform").mkdir(exist_ok=True)
         print("has been successfully initialized")
     elif verb == "plan":
@@ -311,10 +343,7 @@ def main():
     elif verb == "apply":
         apply(words[-1])
     elif verb == "state":
-        try:
-            save(json.loads(Path(words[-1]).read_text()))
-        except ValueError:
-            fail(f'Error reading source state "{words[-1]}"\nno state')
+        push(Path(words[-1]))
     elif verb == "destroy":
         destroy()
 

@@ -254,7 +254,7 @@ Examples:
     fathom cloud down azure-zones --yes --by-state
 
 Removes a half-made lab, too, then asks the cloud (`az`, `aws`, `gcloud`) what still bears the lab's tag.
-Recordings stay. {_RESUME}
+Recordings that were fetched stay. {_RESUME}
 
 Exit codes: 0 nothing is left; 1 something is, or that could not be found out; 2 wrong usage.
 """,

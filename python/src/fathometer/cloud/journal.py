@@ -10,11 +10,12 @@ goes on after any crash.
 | ``approved`` | ``addresses`` (what may be made), ``tag``, ``low``, ``high`` ($ an hour), ``unknown`` |
 | ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason`` |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
-| ``keys.void`` | hosts are made anew, whose keys are others |
+| ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
 | ``push.started``, ``push.done``, ``push.failed`` | ``reason``; a state that the tool set aside |
 | ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
 | ``destroy.started``, ``destroy.done``, ``destroy.failed`` | ``reason`` |
-| ``state.lost`` | ``reason`` |
+| ``state.lost`` | ``reason``, ``sha256`` of the state that is not trusted (None: it is not there) |
+| ``state.found`` | one that can be read is there again |
 | ``left.started``, ``left.looked`` | ``left``: how many things |
 
 What a lab consists of is in the state of OpenTofu or Terraform, and not here.
@@ -40,6 +41,8 @@ _SETTINGS: Final = "lab.auto.tfvars.json"
 """The name makes OpenTofu and Terraform read it by themselves."""
 _LOGS: Final = "logs"
 KNOWN_HOSTS: Final = "known_hosts"
+_STATE: Final = "terraform.tfstate"
+_ASIDE: Final = "errored.tfstate"
 
 
 def usual(lab: str) -> Path:
@@ -66,7 +69,7 @@ class LabPlace:
             raise FathometerError(
                 "read the lab's journal",
                 error.object,
-                f"mend or take out that line; what the lab consists of is in {self.directory / _FILES}",
+                f"mend that line, take none out; what the lab consists of is in {self.directory / _FILES}",
             ) from None
 
     @property
@@ -153,6 +156,29 @@ class LabPlace:
         """Where the tool is called: the copy of the lab's root. Its state is there, too."""
         begun = self.begun or {}
         return self.directory / _FILES / str(begun.get("cloud")) / str(begun.get("root"))
+
+    @property
+    def state_file(self) -> Path:
+        """Where the tool keeps what there is. It writes it in place: a full disk tears it."""
+        return self.root / _STATE
+
+    @property
+    def aside(self) -> Path:
+        """Where the tool leaves a state that it could not write where it belongs."""
+        return self.root / _ASIDE
+
+    @property
+    def may_exist(self) -> bool:
+        """Whether something of the lab may have been made: a journal that somebody took a line out of is no
+        proof that nothing was.
+        """
+        return self.has("apply.started") or self.state_file.exists() or self.aside.exists()
+
+    @property
+    def is_state_lost(self) -> bool:
+        """Whether the state's last word was that nobody can trust it."""
+        last = self.last("state.lost", "state.found")
+        return last is not None and last["kind"] == "state.lost"
 
     @property
     def logs(self) -> Path:

@@ -63,11 +63,11 @@ def up(work: Work, root: Root, tool: Path | None, given: Given) -> Lab:
                 # A crash between the last thing and its entry.
                 work.place.note("apply.done")
         else:
-            _name_must_be_free(work)
+            _must_not_be_there(work)
             _must_have_room(work.place)
             _approve(work, planned, price)
-            if any(resource.kind in HOSTS for resource in planned.removed):
-                # Whoever takes their place has keys of its own, at the same address.
+            if any(resource.kind in HOSTS for resource in (*planned.made, *planned.removed)):
+                # One at the address of another, also of one that vanished, has keys of its own.
                 work.place.note("keys.void")
             _apply(work, len(planned.made) + len(planned.changed) + len(planned.removed))
         lab = outputs(work)
@@ -78,19 +78,39 @@ def up(work: Work, root: Root, tool: Path | None, given: Given) -> Lab:
         return lab
 
 
-def _name_must_be_free(work: Work) -> None:
-    """Before anything is made, what bears the lab's tag is somebody else's."""
-    if work.place.has("apply.started"):
+def _must_not_be_there(work: Work) -> None:
+    """What bears the lab's tag before anything is made is somebody else's. Where an earlier call began to
+    make it and there is no state, it is that call's, and would be paid for twice.
+    """
+    place = work.place
+    what = work.broken_state()
+    if what is None:
         return
-    asked = where.known(work.place)
+    asked = where.known(place)
     found = left.look(asked)
-    if found.things:
-        number = len(found.things)
+    number = len(found.things)
+    if not place.has("apply.started"):
+        if found.things:
+            raise FathometerError(
+                "make the lab",
+                f"{count(number, 'thing')} {are(number)} there already of a lab of this name, which is not"
+                f" this one{asked.words}: {cleaned(found.things[0])}",
+                "it may be somebody else's: begin with another name, --var name=NAME",
+            )
+        return
+    begun = f"it was begun, {place.state_file} {what}"
+    if found.problem is not None:
         raise FathometerError(
             "make the lab",
-            f"{count(number, 'thing')} {are(number)} there already of a lab of this name, which is not this"
-            f" one{asked.words}: {cleaned(found.things[0])}",
-            "it may be somebody else's: begin with another name, --var name=NAME",
+            f"{begun}, and whether something was made could not be found out: {found.problem}",
+            f"then {work.command('up')} again",
+        )
+    if found.things:
+        raise FathometerError(
+            "make the lab",
+            f"{begun}, and of what bears its tag {count(number, 'thing')} {are(number)} there{asked.words}: "
+            f"{cleaned(found.things[0])}",
+            f"{work.command('down')} lists what is left of it",
         )
 
 
@@ -133,7 +153,7 @@ def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan
         raise FathometerError(
             "make the lab", "its removal has begun", f"end that first, with {work.command('down')}"
         )
-    if place.has("apply.started"):
+    if place.may_exist:
         # In another place everything would seem gone.
         where.must_be_named(place, "make the lab")
         _state_must_be_whole(work)
@@ -155,11 +175,11 @@ def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan
 def _state_must_be_whole(work: Work) -> None:
     """What the cloud has and no state knows would be made a second time, and paid for twice."""
     what = None if work.is_aside() else work.broken_state()
-    # A crash may have come before the first thing.
-    if what is not None and (work.place.is_made or work.state_file.exists()):
+    # A crash may have come before the first thing: the cloud is asked when the plan has said the lab's tag.
+    if what is not None and (work.place.is_made or work.place.state_file.exists()):
         raise FathometerError(
             "make the lab",
-            f"{work.state_file} {what}",
+            f"{work.place.state_file} {what}",
             f"{work.command('down')} asks the cloud what it has of the lab",
         )
 
@@ -178,7 +198,7 @@ def _must_have_room(place: LabPlace) -> None:
 def _must_have_time_left(work: Work, given: Given) -> None:
     """Hosts that were ended are not started again, and one that is made now would have its end behind it."""
     ends = expires(work.place)
-    if not work.place.has("apply.started") or given.hours is not None:
+    if not work.place.may_exist or given.hours is not None:
         return
     if ends is not None and ends <= datetime.now(UTC):
         raise FathometerError(

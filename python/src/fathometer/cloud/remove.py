@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import shlex
 import shutil
 import time
@@ -17,10 +18,10 @@ from fathometer.cloud.journal import removed
 from fathometer.cloud.planned import Resource
 from fathometer.cloud.prices import estimate
 from fathometer.cloud.tool import LOOK_S, message
-from fathometer.cloud.work import Work, table, tell
+from fathometer.cloud.work import RefusedStateError, Work, table, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
-from fathometer.study.journal import JOURNAL
+from fathometer.study.journal import JOURNAL, read_journal, ssh_left, unfinished
 from fathometer.study.lock import LOCK, is_held
 
 _SLOW: Final = {"aws": ", and AWS lists for about an hour what is gone"}
@@ -43,7 +44,7 @@ def down(work: Work, *, by_state: bool) -> None:
     with work.held(end_earlier=True):
         shutil.rmtree(gone, ignore_errors=True)
         words = "nothing of it is left"
-        if work.place.has("apply.started"):
+        if work.place.may_exist:
             where.must_be_named(work.place, "remove the lab")
             if not _state_is_lost(work):
                 _destroy(work)
@@ -78,6 +79,7 @@ def _stop_study(work: Work) -> None:
     output = Path(str(started["output"]))
     if not (output / JOURNAL).is_file():
         return
+    _say_unfetched(work, output)
     from fathometer.study.stop import RUNNER_S, stop_study  # only who ends a study pays for it
 
     try:
@@ -91,25 +93,71 @@ def _stop_study(work: Work) -> None:
         time.sleep(LOOK_S)
 
 
+def _say_unfetched(work: Work, output: Path) -> None:
+    """Says what a study has on hosts alone, and asks: whoever ends it there ends its recordings, too."""
+    try:
+        entries = read_journal(output)
+    except FathometerError:
+        # Whoever ends the study says why; the lab goes on costing until it is removed.
+        return
+    runs = unfinished(entries) if ssh_left(entries) else []
+    # Who agreed once is not asked again.
+    if not runs or work.place.has("destroy.started"):
+        return
+    number = len(runs)
+    work.say(
+        f"{count(number, 'run')} of {output} {are(number)} not fetched, and what the hosts have of that goes"
+        f" with them; {work.command('run')} fetches it"
+    )
+    if not work.agreed("Remove the lab without it?"):
+        raise FathometerError("remove the lab", "nobody wanted it", "nothing was changed")
+
+
 def _state_is_lost(work: Work) -> bool:
-    """Whether nobody can tell from the state what there is: it is gone, torn, or empty though it was not."""
+    """Whether nobody can tell from the state what there is: it is gone, torn, or empty though it was not.
+    What was lost may be back: it is looked at each time. Raises `FathometerError` where that fails.
+    """
     place = work.place
-    if place.has("state.lost"):
-        return True
     if place.has("destroy.done"):
         return False
-    if work.is_aside():
-        with contextlib.suppress(FathometerError):
-            work.prepare("down")
-    # It knows of things that the state does not.
-    what = "is older than what was set aside" if work.is_aside() else work.broken_state()
+    what = _why_lost(work)
     if what is None:
-        work.prepare("down")
-        what = "is empty" if place.is_made and not work.exists() else None
-    if what is not None:
-        work.say(f"{work.state_file} {what}: the cloud is asked what it has of the lab")
-        place.note("state.lost", reason=what)
-    return what is not None
+        if place.is_state_lost:
+            work.say(f"{place.state_file} can be read again")
+            place.note("state.found")
+        return False
+    work.say(f"{place.state_file} {what}: the cloud is asked what it has of the lab")
+    if not place.is_state_lost or (place.last("state.lost") or {}).get("reason") != what:
+        place.note("state.lost", reason=what, sha256=_sha256(place.state_file))
+    return True
+
+
+def _why_lost(work: Work) -> str | None:
+    place = work.place
+    if work.is_aside():
+        # It knows of things that the state does not.
+        older = "is older than what was set aside"
+        if work.broken_aside() is not None:
+            return older
+        try:
+            work.prepare("down")
+        except RefusedStateError:
+            return older
+    if (what := work.broken_state()) is not None:
+        return what
+    last = place.last("state.lost", "state.found", "push.done")
+    if last is not None and last["kind"] == "state.lost" and last.get("sha256") == _sha256(place.state_file):
+        # It is no newer because somebody took away what was set aside.
+        return str(last["reason"])
+    work.prepare("down")
+    return "is empty" if place.is_made and not work.exists() else None
+
+
+def _sha256(file: Path) -> str | None:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return None
 
 
 def _destroy(work: Work) -> None:
@@ -147,7 +195,7 @@ def _destroy(work: Work) -> None:
 
 def _look(work: Work, *, by_state: bool) -> None:
     place = work.place
-    is_lost = place.has("state.lost")
+    is_lost = place.is_state_lost
     if not is_lost:
         work.prepare("down")
     stayed = () if is_lost else work.exists()

@@ -132,7 +132,7 @@ def _must_be_same(place: LabPlace, owner: str | None, operation: str) -> None:
     if where.owner is None or owner is None or where.owner.casefold() == owner.casefold():
         return
     # Before anything was made it may still be elsewhere.
-    if not place.has("apply.started"):
+    if not place.may_exist:
         return
     kind = _KINDS[where.cloud]
     remedy = {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import typer
 
@@ -25,7 +26,7 @@ from fathometer.errors import FathometerError
 from fathometer.study.lock import locked
 from fathometer.study.words import duration_text
 
-_ASIDE: Final = "errored.tfstate"
+_TORN: Final = "is torn"
 _LOCKED: Final = re.compile(r'^provider "([^"]+)" \{\s+version\s+= "([^"]+)"', re.MULTILINE)
 """Of the tool's lock file: a provider, and the version that was taken."""
 
@@ -34,11 +35,19 @@ def tell(words: str, *, nl: bool = True, err: bool = False) -> bool:
     """Prints a line; False where it cannot. A reader that has left (`| head`) or a terminal that has gone is
     no reason to stop: whoever calls `down` so has a lab left that costs, and hears that all went well.
     """
+    # Of one that was closed before we began (`>&-`) Python has None, and `echo` writes nothing.
+    stream: TextIO | None = sys.stderr if err else sys.stdout
+    if stream is None:
+        return False
     try:
         typer.echo(words, nl=nl, err=err)
     except OSError:
         return False
     return True
+
+
+class RefusedStateError(FathometerError):
+    """A state that was set aside is not taken back: it is torn, or the tool ran to its end and refused it."""
 
 
 class Work:
@@ -118,24 +127,19 @@ class Work:
             self.place.note(f"{name}.failed", reason=ended.words)
         return ended
 
-    @property
-    def state_file(self) -> Path:
-        """Where the tool keeps what there is. It writes it in place: a full disk tears it."""
-        return self.place.root / "terraform.tfstate"
-
     def broken_state(self) -> str | None:
-        """Why nobody can read the state; None: it can be read."""
-        try:
-            json.loads(self.state_file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return "is not there"
-        except (OSError, ValueError):
-            return "is torn"
-        return None
+        """Why nobody can read the state; None: it can be read. Raises `FathometerError` where the disk, or
+        the file's rights, forbid to look.
+        """
+        return _broken(self.place.state_file)
+
+    def broken_aside(self) -> str | None:
+        """The same of a state that was set aside."""
+        return _broken(self.place.aside)
 
     def is_aside(self) -> bool:
         """Whether the tool could not write its state where it belongs, and left it beside that."""
-        return (self.place.root / _ASIDE).is_file()
+        return self.place.aside.is_file()
 
     def prepare(self, verb: str) -> None:
         """Fetches the cloud's provider where it is not there, or no longer: it may have been a link into a
@@ -148,16 +152,36 @@ class Work:
             if ended.code != 0 or ended.interrupted:
                 raise self.failed("prepare the lab", ended, verb)
         if self.is_aside():
-            aside = root / _ASIDE
-            self.say(f"taking back {aside.name}, which could not be written where it belongs")
-            ended = self.step("push", "state", "push", aside.name)
-            if ended.code != 0 or ended.interrupted:
+            self._take_back(verb)
+
+    def _take_back(self, verb: str) -> None:
+        """Takes back the state that was set aside. Raises `RefusedStateError` where it says nothing, and
+        `FathometerError` where it may be taken back later.
+        """
+        place = self.place
+        operation = "take back the lab's state"
+        asks = f"{self.command('down')} asks the cloud what it has of the lab"
+        if what := self.broken_aside():
+            raise RefusedStateError(operation, f"{place.aside} {what}", asks)
+        self.say(f"taking back {place.aside.name}, which could not be written where it belongs")
+        if self.broken_state() == _TORN:
+            # The tool reads the one before it takes the other.
+            with contextlib.suppress(OSError):
+                place.state_file.rename(place.state_file.with_suffix(".torn"))
+        ended = self.step("push", "state", "push", place.aside.name)
+        if ended.interrupted:
+            raise FathometerError(operation, "it was interrupted", f"{self.command(verb)} goes on")
+        if ended.code < 0:
+            raise FathometerError(operation, ended.words, f"{self.command(verb)} tries it again")
+        if ended.code != 0:
+            # It ends alike where it refuses a state and where it cannot write it.
+            if problem := _write_problem(place.aside, place.state_file):
+                words = f"{ended.words} ({problem})"
                 raise FathometerError(
-                    "take back the lab's state",
-                    ended.words,
-                    f"{self.command('down')} asks the cloud what it has of the lab",
+                    operation, words, f"see to room and rights there; then {self.command(verb)} goes on"
                 )
-            aside.rename(aside.with_suffix(".taken"))
+            raise RefusedStateError(operation, ended.words, asks)
+        place.aside.rename(place.aside.with_suffix(".taken"))
 
     def failed(self, operation: str, ended: Exit, verb: str) -> FathometerError:
         """The error for a call that did not end well. Says what exists, and what that costs."""
@@ -184,6 +208,42 @@ class Work:
         if reminder := remaining(self.place, datetime.now(UTC)):
             self.say(reminder)
         self.say(f"{self.command('down')} removes it")
+
+
+def _broken(state: Path) -> str | None:
+    """Why nobody can read a state; None: it can be read."""
+    try:
+        json.loads(state.read_bytes())
+    except FileNotFoundError:
+        return "is not there"
+    except ValueError:
+        return _TORN
+    except OSError as error:
+        raise FathometerError(
+            "read the lab's state",
+            f"{state}: {error.strerror}",
+            "see that it can be read; `fathom cloud down` asks the cloud once it is moved elsewhere",
+        ) from None
+    return None
+
+
+def _write_problem(aside: Path, state: Path) -> str | None:
+    """Why a state cannot be written in the place of another; None: it can."""
+    trial = aside.with_suffix(".trial")
+    try:
+        if state.exists():
+            state.open("r+b").close()
+        with trial.open("wb") as file:
+            # The tool keeps a copy of what was there before.
+            file.write(aside.read_bytes() * 2)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return f"{error.filename or trial}: {error.strerror}"
+    finally:
+        with contextlib.suppress(OSError):
+            trial.unlink(missing_ok=True)
+    return None
 
 
 def _has_providers(root: Path) -> bool:

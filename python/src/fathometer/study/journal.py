@@ -69,6 +69,18 @@ def finished(entries: list[dict[str, Any]]) -> set[str]:
     return {str(e["run"]) for e in entries if e.get("kind") == "run.finished" and "run" in e}
 
 
+def unfinished(entries: list[dict[str, Any]]) -> list[str]:
+    """The directories of runs that were started and have not come to their end: what they measured is not
+    here, or not all of it.
+    """
+    last: dict[str, str] = {}
+    for entry in entries:
+        kind = str(entry.get("kind"))
+        if kind in {"run.started", "run.finished", "run.failed"}:
+            last[str(entry.get("run"))] = kind
+    return [run for run, kind in last.items() if kind == "run.started"]
+
+
 def fabrics_left(entries: list[dict[str, Any]]) -> list[str]:
     """Fabrics that were made, or begun to be, and not taken away."""
     left: dict[str, None] = {}

@@ -1,0 +1,133 @@
+"""A state that was lost, set aside or put back: `down` removes what it can by it, and asks the cloud too."""
+
+import json
+import signal
+
+import pytest
+
+from fathometer.study.journal import JOURNAL, read_journal
+from support.lab_of_namespaces import SERVER, ended
+
+REFUSED = "5 things are left that no state knows"
+
+
+@pytest.fixture
+def root(person):
+    """Where the tool is called, of a lab that is there."""
+    person.up()
+    return person.place / "labs/azure/zones"
+
+
+def set_aside(root):
+    """As the tool leaves its state where it could not write it."""
+    (root / "terraform.tfstate").rename(root / "errored.tfstate")
+
+
+def kinds(person):
+    return [entry["kind"] for entry in read_journal(person.place)]
+
+
+def removed(person):
+    assert "nothing of it is left" in person("down", "azure-zones", "--yes", "--by-state")
+    person.nothing_is_left()
+
+
+def test_a_registry_that_is_away_makes_no_state_lost(person, root):
+    set_aside(root)
+    person.machine.run(f"rm -r {root}/.terraform")
+    (person.cloud / "offline").touch()
+    said = person("down", "azure-zones", "--yes", code=1)
+    assert "cannot prepare the lab: Failed to query available provider packages" in said
+    assert "state.lost" not in kinds(person)
+    (person.cloud / "offline").unlink()
+    removed(person)
+
+
+def test_a_disk_that_is_still_full_makes_no_state_lost(person, root):
+    set_aside(root)
+    kept = person.cloud.parent / "kept"
+    # The machine's own: a few pages, all of them taken.
+    person.machine.run(
+        f"cp -a {root} {kept}; mount -t tmpfs -o size=2m,mode=700 tmpfs {root}; cp -a {kept}/. {root}; "
+        f"cat /dev/zero >{root}/filler 2>/dev/null || :"
+    )
+    said = person("down", "azure-zones", "--yes", code=1)
+    assert "cannot take back the lab's state" in said
+    assert (
+        "No space left on device); see to room and rights there; then `fathom cloud down azure-zones` goes on"
+        in said
+    )
+    assert "state.lost" not in kinds(person)
+    person.machine.run(f"umount {root}")
+    removed(person)
+
+
+def test_ctrl_c_while_a_state_is_taken_back_makes_it_not_lost(person, root):
+    set_aside(root)
+    (person.cloud / "hold-push").touch()
+    process = person.popen("down", "azure-zones", "--yes")
+    person.holding()
+    person.kill(process, signal.SIGINT)
+    said = ended(process, 1)
+    assert "cannot take back the lab's state: it was interrupted" in said
+    assert "state.lost" not in kinds(person)
+    (person.cloud / "hold-push").unlink()
+    removed(person)
+
+
+def test_a_torn_state_is_no_reason_to_refuse_the_one_that_was_set_aside(person, root):
+    set_aside(root)
+    (root / "terraform.tfstate").write_text('["azurerm_res')
+    removed(person)
+
+
+def test_what_the_tool_refuses_to_take_back_is_lost_until_it_takes_one(person, root):
+    whole = (root / "terraform.tfstate").read_text()
+    (root / "errored.tfstate").write_text("{}")
+    assert REFUSED in person("down", "azure-zones", "--yes", code=1)
+    # The state that is there is no newer without it.
+    (root / "errored.tfstate").unlink()
+    assert "the state is lost" in person("down", "azure-zones", "--yes", "--by-state", code=1)
+    (root / "errored.tfstate").write_text(whole)
+    removed(person)
+
+
+@pytest.mark.parametrize("text", [None, "[]", '["azurerm_res'], ids=["gone", "empty", "torn"])
+def test_a_state_that_is_put_back_is_trusted_again(person, root, text):
+    state = root / "terraform.tfstate"
+    whole = state.read_text()
+    state.unlink() if text is None else state.write_text(text)
+    assert REFUSED in person("down", "azure-zones", "--yes", code=1)
+    state.write_text(whole)
+    removed(person)
+
+
+@pytest.mark.parametrize("file", ["terraform.tfstate", "errored.tfstate"])
+def test_a_journal_that_a_line_was_taken_out_of_is_no_proof_that_nothing_was_made(person, root, file):
+    (root / "terraform.tfstate").rename(root / file)
+    journal = person.place / JOURNAL
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(line for line in lines if '"kind": "apply.' not in line))
+    removed(person)
+
+
+def test_a_half_made_lab_whose_state_is_gone_is_not_begun_anew(person):
+    """Its making failed, so that no entry says that it was ever there."""
+    (person.cloud / "fail").write_text(json.dumps({SERVER: "SkuNotAvailable"}))
+    person.up(code=1)
+    (person.cloud / "fail").unlink()
+    state = person.place / "labs/azure/zones/terraform.tfstate"
+    whole = state.read_text()
+    state.unlink()
+    said = person("up", "azure-zones", "--yes", code=1)
+    assert f"it was begun, {state} is not there, and of what bears its tag 4 things are there" in said
+    assert "`fathom cloud down azure-zones` lists what is left of it" in said
+    az = person.cloud.parent / "bin/az"
+    program = az.readlink()
+    az.unlink()
+    said = person("up", "azure-zones", "--yes", code=1)
+    assert "whether something was made could not be found out: `az` is not installed" in said
+    assert kinds(person).count("apply.started") == 1
+    az.symlink_to(program)
+    state.write_text(whole)
+    removed(person)
