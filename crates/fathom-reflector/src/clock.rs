@@ -58,6 +58,7 @@ impl Paused {
         for (from, to) in counted.covered.add(began_ns, ended_ns, DEFAULT_THRESHOLD.as_nanos() as u64) {
             self.total_ns.fetch_add(to - from, Ordering::Relaxed);
             self.ended_ns.fetch_max(to, Ordering::Relaxed);
+            let (from, to) = counted.covered.whole((from, to));
             counted.long.add(from, to);
         }
     }
@@ -156,10 +157,9 @@ impl Clock {
     #[inline]
     pub(crate) fn paused_ns(&self, now_ns: u64) -> u64 {
         // Whoever asks runs.
-        if let Some(Watch { running, .. }) = &self.watch
-            && running.borrow_mut().runs(now_ns).is_some()
-        {
-            running.borrow().learned().iter().for_each(|&(began, ended)| self.paused.count(began, ended));
+        if let Some(Watch { running, .. }) = &self.watch {
+            let mut running = running.borrow_mut();
+            running.runs(now_ns).iter().for_each(|&(began, ended)| self.paused.count(began, ended));
         }
         self.paused.total_ns.load(Ordering::Relaxed)
     }
@@ -223,6 +223,7 @@ mod tests {
         paused.count(4_500 * MS, 5_160 * MS);
         assert_eq!(total_ms(), 2_660);
         assert_eq!(paused.ended_ns.load(Ordering::Relaxed), 5_160 * MS);
+        assert_eq!(paused.long_ms(6_160 * MS, None), Some((1_000, 660)), "in pieces it is one");
     }
 
     #[test]

@@ -52,11 +52,12 @@ pub struct LongPauses {
 }
 
 impl LongPauses {
-    /// It did not run between these times, which overlap no others that are added. One that is not long is not kept.
+    /// It did not run between these times, which take in what was added of them before. A time that is not long is not kept.
     pub fn add(&mut self, began_ns: u64, ended_ns: u64) {
         if ended_ns.saturating_sub(began_ns) < LONG_PAUSE_NS {
             return;
         }
+        self.latest.retain(|pause| pause.1 <= began_ns || ended_ns <= pause.0);
         // Of a pause that is told in pieces the first may come last.
         let at = self.latest.partition_point(|pause| pause.1 <= began_ns);
         self.latest.insert(at, (began_ns, ended_ns));
@@ -107,6 +108,9 @@ mod tests {
         assert_eq!(LongPauses::default().told(30 * S, None), None);
         pauses.add(15 * S, 20 * S);
         assert_eq!(pauses.told(30 * S, None), Some((3_000, 7_000)), "told late, it is no later one");
+        pauses.add(15 * S, 27 * S);
+        assert_eq!(pauses.told(30 * S, None), Some((3_000, 12_000)));
+        assert_eq!(pauses.latest.len(), 2);
     }
 
     #[test]

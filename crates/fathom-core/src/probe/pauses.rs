@@ -10,19 +10,14 @@ const REMEMBERED: usize = 64;
 pub(super) struct Pauses {
     /// From, to; those that ended first come first.
     recent: VecDeque<(u64, u64)>,
-    /// Those that have just ended, by the driver, and that the pause clock has not told; the latest last.
+    /// Those that have just ended, by the driver, and that the pause clock has not told; those that ended first come first.
     untold: VecDeque<(u64, u64)>,
 }
 
 impl Pauses {
     /// The pause clock has told a pause.
     pub(super) fn told(&mut self, began_ns: u64, ended_ns: u64) {
-        // Of a pause that is told in pieces the first may come last.
-        let at = self.recent.partition_point(|pause| pause.1 <= ended_ns);
-        self.recent.insert(at, (began_ns, ended_ns));
-        if self.recent.len() > REMEMBERED {
-            self.recent.pop_front();
-        }
+        keep(&mut self.recent, (began_ns, ended_ns));
         self.untold.retain(|pause| !overlap(*pause, (began_ns, ended_ns)));
     }
 
@@ -31,10 +26,7 @@ impl Pauses {
         if self.recent.iter().any(|pause| overlap(*pause, (began_ns, ended_ns))) {
             return;
         }
-        self.untold.push_back((began_ns, ended_ns));
-        if self.untold.len() > REMEMBERED {
-            self.untold.pop_front();
-        }
+        keep(&mut self.untold, (began_ns, ended_ns));
     }
 
     /// The latest pause: from, to.
@@ -46,6 +38,15 @@ impl Pauses {
     pub(super) fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
         let all = self.recent.iter().chain(&self.untold).copied();
         all.map(|(began, ended)| ended.min(to_ns).saturating_sub(began.max(from_ns))).sum()
+    }
+}
+
+/// Of a pause that is told in pieces the first may come last.
+fn keep(pauses: &mut VecDeque<(u64, u64)>, pause: (u64, u64)) {
+    let at = pauses.partition_point(|other| other.1 <= pause.1);
+    pauses.insert(at, pause);
+    if pauses.len() > REMEMBERED {
+        pauses.pop_front();
     }
 }
 
@@ -73,8 +74,9 @@ mod tests {
         pauses.told(210, 280);
         assert_eq!((pauses.latest(), pauses.within(0, 1_000)), (Some((295, 455)), 330));
         // One in pieces, of which the clock tells the first.
-        pauses.ended_just_now(500, 600);
         pauses.ended_just_now(700, 800);
+        pauses.ended_just_now(500, 600);
+        assert_eq!(pauses.latest(), Some((700, 800)));
         pauses.told(500, 600);
         assert_eq!((pauses.latest(), pauses.within(500, 1_000)), (Some((700, 800)), 200));
     }

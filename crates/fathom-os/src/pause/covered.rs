@@ -37,9 +37,14 @@ impl Covered {
         pieces
     }
 
-    /// The latest: from, to.
-    pub(super) fn latest(&self) -> Option<(u64, u64)> {
-        self.spans.back().copied()
+    /// The whole of a time that was told in pieces: this one, and those that it touches.
+    pub fn whole(&self, piece: (u64, u64)) -> (u64, u64) {
+        let at = self.spans.partition_point(|span| span.0 < piece.0);
+        let before = self.spans.range(..at).rev();
+        let began = before.fold(piece.0, |began, span| if span.1 == began { span.0 } else { began });
+        let ended =
+            self.spans.range(at..).fold(piece.0, |ended, span| if span.0 == ended { span.1 } else { ended });
+        (began, ended.max(piece.1))
     }
 }
 
@@ -56,7 +61,9 @@ mod tests {
         assert_eq!(covered.add(90, 410, 20), [(200, 300)], "ends of 10 are too short");
         assert_eq!(covered.add(0, 1_000, 20), [(0, 100), (400, 1_000)]);
         assert_eq!(covered.add(0, 1_000, 20), []);
-        assert_eq!(covered.latest(), Some((400, 1_000)));
+        assert_eq!(covered.add(1_100, 1_200, 20), [(1_100, 1_200)]);
+        assert_eq!(covered.whole((200, 300)), (0, 1_000));
+        assert_eq!(covered.whole((1_100, 1_200)), (1_100, 1_200));
     }
 
     proptest! {

@@ -78,58 +78,59 @@ impl Dues {
         self.threshold_ns
     }
 
-    /// A thread runs at `now`, which it has just read: the pause that ends now, if one does: from, to.
+    /// A thread runs at `now`, which it has just read; true: nothing had for too long, which is a pause that ends now.
     ///
     /// A pause between the reading and this call is not lost: what is due next is then due in the past.
     #[inline]
-    pub(super) fn ran(&self, now: u64) -> Option<(u64, u64)> {
+    pub(super) fn ran(&self, now: u64) -> bool {
         // Acquire: whoever sees a later time sees what was told of the one before.
         let due = self.due.load(Ordering::Acquire);
         if now.saturating_sub(due) > self.threshold_ns {
-            return self.missed(now);
+            self.missed(now);
+            return true;
         }
         let next = now.saturating_add(self.period_ns) & !BUSY;
         if next > due.saturating_add(GRAIN_NS) {
             let mark = if next - due < BUSY_NS { BUSY } else { 0 };
             self.due.fetch_max(next | mark, Ordering::AcqRel);
         }
-        None
+        false
     }
 
     /// Nothing was seen running for too long, up to now. Of several threads that see it one makes a span of it.
     #[cold]
-    fn missed(&self, now: u64) -> Option<(u64, u64)> {
+    fn missed(&self, now: u64) {
         let mut missed = self.lock();
         let due = self.due.load(Ordering::Acquire);
         if now.saturating_sub(due) <= self.threshold_ns {
-            return missed
-                .covered
-                .latest()
-                .filter(|(_, ended)| now.saturating_sub(*ended) <= self.threshold_ns);
+            return;
         }
         // A thread that does not rest ran until it spoke last; a clock that ticks ran at its last tick, and the pause began
         // somewhere in the period that followed.
         let ran_for = if due & BUSY == BUSY { self.period_ns } else { self.period_ns / 2 };
-        let span = self.add(&mut missed, due.saturating_sub(ran_for), now, Whose::Process);
+        self.add(&mut missed, due.saturating_sub(ran_for), now, Whose::Process);
         self.due.fetch_max(now.saturating_add(self.period_ns) & !BUSY, Ordering::AcqRel);
-        span
     }
 
-    /// A thread that was to run at `began` came to run now, whatever else of this process ran: the pause, or the last piece of it
-    /// that was none yet.
+    /// A thread that was to run at `began` came to run now, whatever else of this process ran: what of that time is in no pause yet
+    /// is one.
     #[cold]
-    pub(super) fn thread_missed(&self, began: u64, now: u64, run_queue_ns: u64) -> Option<(u64, u64)> {
-        self.add(&mut self.lock(), began, now, Whose::Thread(run_queue_ns))
+    pub(super) fn thread_missed(&self, began: u64, now: u64, run_queue_ns: u64) {
+        self.add(&mut self.lock(), began, now, Whose::Thread(run_queue_ns));
     }
 
-    fn add(&self, missed: &mut Missed, began: u64, now: u64, of: Whose) -> Option<(u64, u64)> {
+    fn add(&self, missed: &mut Missed, began: u64, now: u64, of: Whose) {
         let pieces = missed.add(began, now, self.threshold_ns, of);
-        if !pieces.is_empty() {
+        if pieces > 0 {
             self.untold.store(true, Ordering::Release);
             // Before something is due again: whoever sees that does not miss this.
-            self.count.fetch_add(pieces.len() as u64, Ordering::AcqRel);
+            self.count.fetch_add(pieces as u64, Ordering::AcqRel);
         }
-        pieces.last().copied()
+    }
+
+    /// Whether there are pauses that nobody has told.
+    pub(super) fn is_untold(&self) -> bool {
+        self.untold.load(Ordering::Acquire)
     }
 
     /// How many pauses there have been, whoever noticed them.
@@ -150,7 +151,7 @@ impl Dues {
     pub(super) fn put_off(&self) -> Option<u64> {
         let next = self.due.load(Ordering::Relaxed) & !BUSY;
         let early = next.saturating_sub(self.armed.load(Ordering::Relaxed)) < self.period_ns / 2;
-        if early || self.untold.load(Ordering::Acquire) || next > self.no_later.load(Ordering::Relaxed) {
+        if early || self.is_untold() || next > self.no_later.load(Ordering::Relaxed) {
             return None;
         }
         self.armed.store(next, Ordering::Relaxed);
@@ -193,8 +194,9 @@ impl Dues {
 }
 
 impl Missed {
-    /// Takes what of a span is in none yet, and gives it: while a thread waits for its turn the clock's own may have noticed some.
-    fn add(&mut self, began: u64, ended: u64, threshold_ns: u64, of: Whose) -> Vec<(u64, u64)> {
+    /// Takes what of a span is in none yet: while a thread waits for its turn the clock's own may have noticed some. Returns in how
+    /// many pieces.
+    fn add(&mut self, began: u64, ended: u64, threshold_ns: u64, of: Whose) -> usize {
         let pieces = self.covered.add(began, ended, threshold_ns);
         let room = UNTOLD.saturating_sub(self.untold.len());
         let span = |&(began_ns, ended_ns): &(u64, u64)| {
@@ -210,7 +212,7 @@ impl Missed {
         self.untold.extend(pieces.iter().take(room).map(span));
         self.log.extend(&pieces);
         self.log.drain(..self.log.len().saturating_sub(LOGGED));
-        pieces
+        pieces.len()
     }
 }
 
@@ -243,11 +245,11 @@ mod tests {
     #[test]
     fn a_clock_that_ticks_alone_knows_the_middle() {
         let dues = ticking_since(1_000 * MS);
-        assert_eq!(dues.ran(1_030 * MS), None, "late by less than the threshold");
+        assert!(!dues.ran(1_030 * MS), "late by less than the threshold");
         // The word of 1,030 ms: something is due at 1,042.
-        assert_eq!(dues.ran(1_062 * MS), None);
+        assert!(!dues.ran(1_062 * MS));
         let dues = ticking_since(1_000 * MS);
-        assert_eq!(dues.ran(1_500 * MS), Some((1_006 * MS, 1_500 * MS)));
+        assert!(dues.ran(1_500 * MS));
         assert_eq!(told(&dues), [(1_006, 1_500, Whose::Process)]);
         assert_eq!(told(&dues), [], "once");
     }
@@ -256,9 +258,10 @@ mod tests {
     fn a_thread_that_does_not_rest_ran_until_it_last_said_so() {
         let dues = ticking_since(1_000 * MS);
         for us in (0..3_000).step_by(10) {
-            assert_eq!(dues.ran(1_000 * MS + us * 1_000), None);
+            assert!(!dues.ran(1_000 * MS + us * 1_000));
         }
-        let (began, ended) = dues.ran(1_103 * MS).expect("a pause");
+        assert!(dues.ran(1_103 * MS));
+        let [(began, ended)] = dues.since(0).0[..] else { panic!("{dues:?}") };
         assert!((1_002_400_000..=1_003_000_000).contains(&began), "{began}");
         assert_eq!(ended, 1_103 * MS);
     }
@@ -273,7 +276,7 @@ mod tests {
             // Numbers of a linear congruential generator: gaps of 0 to 33 ms, some of 100.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             now += if state >> 60 == 0 { 100 * MS } else { (state >> 40) * 2 };
-            let _ = dues.ran(now);
+            dues.ran(now);
             let _ = dues.put_off();
             words.push(now);
         }
@@ -292,14 +295,15 @@ mod tests {
     #[test]
     fn of_several_that_see_a_pause_one_tells_it() {
         let dues = ticking_since(1_000 * MS);
-        assert_eq!(dues.ran(1_500 * MS), Some((1_006 * MS, 1_500 * MS)));
-        assert_eq!(dues.ran(1_501 * MS), None, "that is after it");
+        assert!(dues.ran(1_500 * MS));
+        assert!(!dues.ran(1_501 * MS), "that is after it");
         // One that saw the late time before the other told of it.
-        assert_eq!(dues.missed(1_501 * MS), Some((1_006 * MS, 1_500 * MS)));
-        assert_eq!(dues.missed(1_530 * MS), None);
+        dues.missed(1_501 * MS);
+        assert_eq!(dues.count(), 1);
         // A thread's own account of the same time is no pause of its own; of more it is.
-        assert_eq!(dues.thread_missed(1_010 * MS, 1_512 * MS, 0), None);
-        assert_eq!(dues.thread_missed(1_010 * MS, 1_540 * MS, 530), Some((1_500 * MS, 1_540 * MS)));
+        dues.thread_missed(1_010 * MS, 1_512 * MS, 0);
+        assert_eq!(dues.count(), 1);
+        dues.thread_missed(1_010 * MS, 1_540 * MS, 530);
         let expected = [(1_006, 1_500, Whose::Process), (1_500, 1_540, Whose::Thread(40))];
         assert_eq!(told(&dues), expected);
     }
@@ -309,14 +313,14 @@ mod tests {
     fn what_the_clock_noticed_within_a_longer_time_hides_nothing_of_it() {
         let dues = ticking_since(1_000 * MS);
         for at in (1_012..=1_600).step_by(12) {
-            assert_eq!(dues.ran(at * MS), None);
+            assert!(!dues.ran(at * MS));
         }
-        assert_eq!(dues.ran(2_000 * MS), Some((1_606 * MS, 2_000 * MS)));
+        assert!(dues.ran(2_000 * MS));
         for at in (2_012..=2_900).step_by(12) {
-            assert_eq!(dues.ran(at * MS), None);
+            assert!(!dues.ran(at * MS));
         }
         let waited_ns = 1_899 * MS;
-        assert_eq!(dues.thread_missed(1_001 * MS, 2_900 * MS, waited_ns), Some((2_000 * MS, 2_900 * MS)));
+        dues.thread_missed(1_001 * MS, 2_900 * MS, waited_ns);
         let pieces = [
             (1_606, 2_000, Whose::Process),
             (1_001, 1_606, Whose::Thread(605 * MS)),
@@ -334,7 +338,7 @@ mod tests {
         assert_eq!(dues.sleeps(), PERIOD);
         let mut set = vec![PERIOD];
         for us in (0..1_500_000).step_by(10) {
-            let _ = dues.ran(us * 1_000);
+            dues.ran(us * 1_000);
             set.extend(dues.put_off());
         }
         assert!(set.windows(2).all(|w| w[1] >= w[0] + PERIOD / 2));
@@ -342,7 +346,7 @@ mod tests {
         assert!((PUT_OFF..=PUT_OFF + PERIOD).contains(&last), "{last}");
         // A pause that is to be told puts off nothing.
         dues.ticked(1_500 * MS, PUT_OFF);
-        assert!(dues.ran(1_600 * MS).is_some());
+        assert!(dues.ran(1_600 * MS));
         assert_eq!(dues.put_off(), None);
         assert_eq!(dues.take().len(), 1);
         assert!(dues.put_off().is_some());
@@ -352,7 +356,7 @@ mod tests {
     fn a_clock_that_is_gone_is_not_late() {
         let dues = ticking_since(0);
         dues.gone();
-        assert_eq!(dues.ran(u64::MAX - 1), None);
+        assert!(!dues.ran(u64::MAX - 1));
         assert_eq!(told(&dues), []);
     }
 }

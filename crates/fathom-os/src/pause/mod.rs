@@ -20,6 +20,7 @@ use crate::clock::mono_ns;
 pub use covered::Covered;
 use dues::{Dues, Span, Whose};
 pub use running::Running;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -204,21 +205,7 @@ fn tick(stop: &AtomicBool, mut accounts: system::Accounts, shared: &Shared, mut 
         let mut ticked = now;
         if !spans.is_empty() {
             let (run_queue_ns, steal_ns) = if read_late { (None, None) } else { accounts.since_refresh() };
-            let all_ns: u64 = spans.iter().map(Span::duration_ns).sum();
-            for span in &spans {
-                // The accounts are of all of them together.
-                let of_it = |ns: u64| dues::share(ns, span.duration_ns(), all_ns);
-                let run_queue_ns = match span.of {
-                    Whose::Process => run_queue_ns.map(of_it),
-                    Whose::Thread(waited_ns) => Some(waited_ns),
-                };
-                on_pause(Pause {
-                    began_mono_ns: span.began_ns,
-                    ended_mono_ns: span.ended_ns,
-                    run_queue_ns,
-                    steal_ns: steal_ns.map(of_it),
-                });
-            }
+            pauses_of(&spans, run_queue_ns, steal_ns).for_each(&mut on_pause);
             ticked = mono_ns();
         }
         // From this tick, not from what was due: ticks that were missed are not made up for. And not from a later reading: a pause
@@ -227,6 +214,32 @@ fn tick(stop: &AtomicBool, mut accounts: system::Accounts, shared: &Shared, mut 
         accounts.refresh(now, late_ns);
         read_late = mono_ns().saturating_sub(ticked) > dues.threshold_ns();
     }
+}
+
+/// What the accounts say of times that were noticed together: what the clock's thread waited is of those in which it did not run,
+/// what was stolen of all of them.
+fn pauses_of(
+    spans: &VecDeque<Span>,
+    run_queue_ns: Option<u64>,
+    steal_ns: Option<u64>,
+) -> impl Iterator<Item = Pause> {
+    let sum = |wanted: fn(&Whose) -> bool| -> u64 {
+        spans.iter().filter(|span| wanted(&span.of)).map(Span::duration_ns).sum()
+    };
+    let (process_ns, all_ns) = (sum(|of| *of == Whose::Process), sum(|_| true));
+    spans.iter().map(move |span| {
+        let share = |ns: u64, of_ns: u64| dues::share(ns, span.duration_ns(), of_ns);
+        let run_queue_ns = match span.of {
+            Whose::Process => run_queue_ns.map(|ns| share(ns, process_ns)),
+            Whose::Thread(waited_ns) => Some(waited_ns),
+        };
+        Pause {
+            began_mono_ns: span.began_ns,
+            ended_mono_ns: span.ended_ns,
+            run_queue_ns,
+            steal_ns: steal_ns.map(|ns| share(ns, all_ns)),
+        }
+    })
 }
 
 impl Span {
@@ -255,6 +268,19 @@ mod tests {
         for (duration, run_queue, steal, cause) in cases {
             assert_eq!(classify(duration, run_queue, steal), cause, "{run_queue:?} {steal:?}");
         }
+    }
+
+    /// The clock's thread was kept from running too, for the later part of the time.
+    #[test]
+    fn what_one_thread_waited_is_of_its_own_times() {
+        let span = |began_ns, ended_ns, of| Span { began_ns, ended_ns, of };
+        let spans = VecDeque::from([span(606, 1_000, Whose::Process), span(0, 606, Whose::Thread(600))]);
+        let waited = |run_queue| {
+            pauses_of(&spans, run_queue, None).map(|p| (p.run_queue_ns, p.cause())).collect::<Vec<_>>()
+        };
+        let scheduling = PauseCause::HostScheduling;
+        assert_eq!(waited(Some(394)), [(Some(394), scheduling), (Some(600), scheduling)]);
+        assert_eq!(waited(None), [(None, PauseCause::Unknown), (Some(600), scheduling)]);
     }
 
     #[test]

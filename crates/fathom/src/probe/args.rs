@@ -267,6 +267,7 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "N",
+        conflicts_with = "no_record",
         help_heading = "Help from the machine (each is recorded with what was granted)"
     )]
     pub(super) recorder_cpu: Option<usize>,

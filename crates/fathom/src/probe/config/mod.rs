@@ -223,6 +223,11 @@ impl Config {
                 "--latte-hc and --latte-hl are of latte's histogram; add --latte, or leave them out",
             ));
         }
+        if let Some(cpu) = args.recorder_cpu.filter(|cpu| args.cpu == Some(*cpu)) {
+            return Err(Failure::usage(format!(
+                "--recorder-cpu {cpu}: there the probing thread of --cpu {cpu} would wait for it; name another, or leave it out"
+            )));
+        }
         if args.reconnect_at_most.is_zero() {
             return Err(Failure::usage(
                 "--reconnect-at-most 0: attempts need time between them; the default is 5s",

@@ -75,6 +75,8 @@ fn what_cannot_be_says_how_to_mend_it() {
         ("h --ping-pong --threads 2", "--connections"),
         ("h --threads 2 --connections 2", "--ping-pong"),
         ("h --ping-pong --threads 2 --connections 2 --cpu 1", "cannot be used with"),
+        ("h --cpu 1 --recorder-cpu 1", "name another"),
+        ("h --no-record --recorder-cpu 1", "cannot be used with"),
         ("h --load 100", "100Mbit"),
         ("h --load max --sizes 64,128", "cannot be used with"),
         ("h --load max --connect", "cannot be used with"),

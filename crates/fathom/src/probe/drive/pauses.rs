@@ -36,11 +36,8 @@ impl Pauses {
     /// The probing thread runs: the pauses that it learns of now. Ask before [`Pauses::next`]: what the clock told before is not
     /// told again.
     pub(super) fn going_on(&mut self, now: u64) -> Vec<Input<'static>> {
-        if self.running.runs(now).is_none() {
-            return Vec::new();
-        }
         let pausing = |&(began_ns, ended_ns): &(u64, u64)| Input::Pausing { began_ns, ended_ns };
-        self.running.learned().iter().map(pausing).collect()
+        self.running.runs(now).iter().map(pausing).collect()
     }
 
     /// The probing thread waits for something, at most until then.
