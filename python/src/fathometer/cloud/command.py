@@ -111,7 +111,7 @@ Example:
 
     fathom cloud plan azure-zones --from 198.51.100.7/32 --public-jump
 
-What is given here is kept for `up`.
+Of a lab of which nothing is made, what is given here is kept for `up`.
 
 Exit codes: 0 done; 1 it cannot be planned: the cloud's own words, and what to do; 2 wrong usage.
 """,
@@ -129,7 +129,8 @@ def plan_command(
 ) -> None:
     """Show what a lab consists of, and what it costs. Makes nothing."""
     from fathometer.cloud.labs import find
-    from fathometer.cloud.make import Given, plan
+    from fathometer.cloud.make import plan
+    from fathometer.cloud.settings import Given
 
     root = find(infra, lab)
     given = Given(_variables(var), hours, ssh_from, key, public_jump)
@@ -165,10 +166,11 @@ def up(
     """Make a lab, or what is left of it to be made."""
     from fathometer.cloud import make
     from fathometer.cloud.labs import find
+    from fathometer.cloud.settings import Given
     from fathometer.cloud.work import tell
 
     root = find(infra, lab)
-    given = make.Given(_variables(var), hours, ssh_from, key, public_jump)
+    given = Given(_variables(var), hours, ssh_from, key, public_jump)
     work = _work(lab, directory, yes=yes)
     with _interruptible():
         make.up(work, root, tool, given)

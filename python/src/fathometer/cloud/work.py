@@ -259,8 +259,11 @@ def _has_providers(root: Path) -> bool:
 def remaining(place: LabPlace, now: datetime) -> str | None:
     """How long the lab is for, in words; None: nothing says it."""
     ends = expires(place)
-    if ends is None:
-        return None
+    return None if ends is None else ending(ends, now)
+
+
+def ending(ends: datetime, now: datetime) -> str:
+    """That hosts end then, in words."""
     at = f"{ends:%Y-%m-%d %H:%M} UTC"
     if ends <= now:
         return (
@@ -274,11 +277,17 @@ def remaining(place: LabPlace, now: datetime) -> str | None:
 
 
 def expires(place: LabPlace) -> datetime | None:
-    """When the hosts of a lab end."""
-    last = place.last("settings")
+    """When the hosts of a lab end: as it was when its making last began."""
+    begun = next((n for n, e in reversed([*enumerate(place.entries)]) if e.get("kind") == "apply.started"), 0)
+    last = next((e for e in reversed(place.entries[:begun]) if e.get("kind") == "settings"), None)
+    return None if last is None else moment(last.get("expires"))
+
+
+def moment(text: object) -> datetime | None:
+    """The variable `expires`; None: nothing says it."""
     try:
-        return datetime.fromisoformat(str((last or {})["expires"]))
-    except (KeyError, ValueError):
+        return datetime.fromisoformat(str(text))
+    except ValueError:
         return None
 
 
