@@ -205,6 +205,20 @@ def test_a_full_disk_is_told(begun, monkeypatch):
         place.note("apply.done")
 
 
+def test_a_full_disk_tears_no_settings_and_is_named(begun, monkeypatch):
+    place = begun("azure")
+    place.root.mkdir(parents=True)
+    place.set({"size": "small"})
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fathometer.cloud.journal.os.fsync", full)
+    with pytest.raises(FathometerError, match=rf"No space left on device.*on the disk of {place.directory};"):
+        place.set({"size": "large"})
+    assert LabPlace(place.directory).settings == {"size": "small"}
+
+
 def test_a_journal_that_is_damaged_is_told_as_the_labs(begun):
     place = begun("azure")
     (place.directory / "journal.jsonl").write_text('{"kind": "cloud.beg\n{"kind": "apply.done"}\n')

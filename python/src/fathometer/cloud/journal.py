@@ -222,11 +222,22 @@ class LabPlace:
         return dict(values)
 
     def _write(self, name: str, values: Mapping[str, Any]) -> None:
-        new = self.root / f".{name}.new"
-        new.touch(mode=0o600)
         # The tool reads JSON, which has no NaN.
-        new.write_text(json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        new.rename(self.root / name)
+        text = json.dumps(values, indent=1, allow_nan=False) + "\n"
+        new = self.root / f".{name}.new"
+        try:
+            new.touch(mode=0o600)
+            with new.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            new.rename(self.root / name)
+        except OSError as error:
+            raise FathometerError(
+                "write the lab's settings",
+                f"{self.root / name}: {error.strerror}",
+                f"see to room and rights on the disk of {self.directory}; then the same command goes on",
+            ) from None
 
     def overlaps(self, path: Path) -> bool:
         """Whether a path is the directory, in it or around it: what it has there goes with the lab."""

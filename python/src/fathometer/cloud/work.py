@@ -191,7 +191,7 @@ class Work:
             self.say(f"{self.command(verb)} goes on from here")
         if ended.interrupted:
             return FathometerError(operation, "it was interrupted", f"{self.command(verb)} goes on")
-        return FathometerError(operation, ended.words, advice(ended.words))
+        return FathometerError(operation, ended.words, advice(ended.words, str(self.place.directory)))
 
     def say_what_exists(self, *, killed: bool = False) -> bool:
         """What there is, what it costs, when its hosts end, and how all of it is removed. With `killed` the
