@@ -10,18 +10,12 @@ import pytest
 
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import copy, find, roots
-from fathometer.cloud.make import (
-    Given,
-    _end,
-    _is_approved,
-    _must_have_room,
-    _must_have_time_left,
-    know_hosts,
-)
+from fathometer.cloud.make import _is_approved, _must_have_room, _must_have_time_left, know_hosts
 from fathometer.cloud.measure import run
 from fathometer.cloud.planned import Resource, read_plan, read_state
 from fathometer.cloud.prices import Price, estimate, hourly
 from fathometer.cloud.remove import down
+from fathometer.cloud.settings import Given, end_of
 from fathometer.cloud.withheld import secrets_of
 from fathometer.cloud.work import Work, remaining
 from fathometer.errors import FathometerError
@@ -200,6 +194,7 @@ def test_hosts_whose_end_has_come_are_not_gone_on_with(tmp_path):
     """On AWS a schedule in the past ends nobody, and whoever is made then runs on."""
     work = Work(LabPlace(tmp_path), "own-lab", yes=True)
     work.place.note("settings", expires="2020-01-01T00:00:00Z")
+    # What was agreed to, and not begun, ends nobody.
     _must_have_time_left(work, Given())
     work.place.note("apply.started")
     _must_have_time_left(work, Given(hours="4h"))
@@ -265,10 +260,13 @@ def test_a_removal_is_ended_under_the_lock_and_takes_nothing_else(tmp_path):
 
 def test_how_long_a_lab_is_for(tmp_path):
     now = datetime(2026, 11, 23, 12, 0, 30, tzinfo=UTC)
-    assert _end("90m", now) == "2026-11-23T13:30:30Z"
+    assert end_of("90m", now) == "2026-11-23T13:30:30Z"
     place = LabPlace(tmp_path)
     assert remaining(place, now) is None
-    place.entries.append({"kind": "settings", "expires": _end("90m", now)})
+    place.entries.append({"kind": "settings", "expires": end_of("90m", now)})
+    assert remaining(place, now) is None
+    place.entries.append({"kind": "apply.started"})
+    place.entries.append({"kind": "settings", "expires": end_of("9h", now)})
     assert remaining(place, now).startswith("its hosts end at 2026-11-23 13:30 UTC, in 1h 30m; whatever else")
     later = datetime(2026, 11, 24, 12, tzinfo=UTC)
     assert remaining(place, later).startswith("its hosts were ended at 2026-11-23 13:30 UTC; whatever else")

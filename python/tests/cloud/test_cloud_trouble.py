@@ -182,8 +182,17 @@ def test_what_could_not_be_looked_for_is_no_success(person):
         ("googleapi: Error 403: Quota 'CPUS' exceeded. Limit: 8.0 in region europe-west2.", "quota"),
         ("ZONE_RESOURCE_POOL_EXHAUSTED", "size"),
         ("AuthorizationFailed: The client does not have authorization to perform action", "may not do that"),
+        (
+            "Error saving state: write terraform.tfstate: no space left on device",
+            "the disk of the lab's directory;",
+        ),
         ("something new", "see what the cloud says of it"),
     ],
 )
 def test_words_of_the_clouds_are_known(words, remedy):
     assert remedy in advice(words)
+
+
+def test_a_full_disk_is_named():
+    words = "Failed to write state: No space left on device"
+    assert "make room on the disk of /srv/lab; then" in advice(words, "/srv/lab")

@@ -7,7 +7,7 @@ import pytest
 from fathometer.cloud import where
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.left import commands_for, look, nothing_left
-from fathometer.cloud.planned import Resource
+from fathometer.cloud.planned import Plan, Resource
 from fathometer.cloud.where import Where
 from fathometer.errors import FathometerError
 from support.lab_of_namespaces import SERVER
@@ -35,6 +35,12 @@ def aws_says(tmp_path, account):
     program.chmod(0o755)
 
 
+def note(place, document, after, tag):
+    """What `up` does before it makes a lab."""
+    where.note(place, where.of_plan(place, document, Plan((), (), (), tuple(after))))
+    assert tag in where.known(place).tags
+
+
 def planned(tag="fathom-zones", **variables):
     document = {"variables": {name: {"value": value} for name, value in variables.items()}}
     return document, [Resource("a", "t", {"tags": {"fathom-lab": tag}})], tag
@@ -58,18 +64,18 @@ def test_regions_that_nobody_named_are_asked_too(begun):
     """As defaults of variables, and as each thing of AWS says its own."""
     place = begun("aws")
     document, after, tag = planned(region="eu-west-2", other_region="eu-west-1")
-    where.note(place, document, [*after, Resource("b", "t", {"region": "us-east-1"})], tag)
+    note(place, document, [*after, Resource("b", "t", {"region": "us-east-1"})], tag)
     assert where.known(LabPlace(place.directory)).regions == ("eu-west-2", "eu-west-1", "us-east-1")
 
 
 def test_every_name_and_region_that_it_had_is_looked_for(begun):
     place = begun("aws")
-    where.note(place, *planned("fathom-zones", region="eu-west-2"))
-    where.note(place, *planned("other-zones", region="us-east-1"))
+    note(place, *planned("fathom-zones", region="eu-west-2"))
+    note(place, *planned("other-zones", region="us-east-1"))
     found = where.known(LabPlace(place.directory))
     assert (found.tags, found.regions) == (("fathom-zones", "other-zones"), ("eu-west-2", "us-east-1"))
     number = len(place.entries)
-    where.note(place, *planned("other-zones", region="us-east-1"))
+    note(place, *planned("other-zones", region="us-east-1"))
     assert len(place.entries) == number
 
 
@@ -84,11 +90,11 @@ def test_a_lab_of_an_earlier_version_is_looked_for_as_then(begun):
 def test_another_account_is_refused_once_something_was_made(begun, tmp_path):
     place = begun("aws")
     aws_says(tmp_path, "111111111111")
-    where.note(place, *planned(region="eu-west-2"))
+    note(place, *planned(region="eu-west-2"))
     aws_says(tmp_path, "222222222222")
     where.must_be_named(place, "remove the lab")
     aws_says(tmp_path, "111111111111")
-    where.note(place, *planned(region="eu-west-2"))
+    note(place, *planned(region="eu-west-2"))
     place.note("apply.started")
     where.must_be_named(place, "remove the lab")
     aws_says(tmp_path, "222222222222")
@@ -110,10 +116,10 @@ def test_a_state_shows_that_something_was_made_where_the_journal_does_not(begun)
 
 def test_another_project_is_refused_once_something_was_made(begun):
     place = begun("gcp")
-    where.note(place, *planned(project="mine"))
+    note(place, *planned(project="mine"))
     place.note("apply.started")
     with pytest.raises(FathometerError, match="in the project mine"):
-        where.note(place, *planned(project="yours"))
+        note(place, *planned(project="yours"))
 
 
 @pytest.mark.parametrize(
@@ -197,6 +203,20 @@ def test_a_full_disk_is_told(begun, monkeypatch):
     monkeypatch.setattr("fathometer.study.journal.os.fsync", full)
     with pytest.raises(FathometerError, match=r"the lab's journal.*No space left on device; make room there"):
         place.note("apply.done")
+
+
+def test_a_full_disk_tears_no_settings_and_is_named(begun, monkeypatch):
+    place = begun("azure")
+    place.root.mkdir(parents=True)
+    place.set({"size": "small"})
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fathometer.cloud.journal.os.fsync", full)
+    with pytest.raises(FathometerError, match=rf"No space left on device.*on the disk of {place.directory};"):
+        place.set({"size": "large"})
+    assert LabPlace(place.directory).settings == {"size": "small"}
 
 
 def test_a_journal_that_is_damaged_is_told_as_the_labs(begun):

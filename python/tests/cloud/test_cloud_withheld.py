@@ -129,3 +129,49 @@ def test_which_variables_are_secret():
     assert clean.text("password hunter-two") == "password [DATABASE_URL]"
     assert clean.text("MIIEvQIBADANBgkqhkiG9w0BAQ") == "[GOOGLE_CREDENTIALS]"
     assert clean.text("a service_account in /home/somebody") == "a service_account in /home/somebody"
+
+
+NAMES = [
+    "DB_PASS",
+    "SSHPASS",
+    "SIGNING_KEY",
+    "APIKEY",
+    "NPM_AUTH",
+    "OAUTH",
+    "SESSION_COOKIE",
+    "TF_ENCRYPTION",
+]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "SENTRY_DSN", "AZURE_STORAGE_CONNECTION_STRING", "db_pass"])
+def test_what_is_called_so_is_a_secret(name):
+    assert Withheld({name: "correct-horse"}).text("said correct-horse") == f"said [{name}]"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SSH_AUTH_SOCK",
+        "GIT_ASKPASS",
+        "TF_VAR_ssh_public_key",
+        "AUTHOR",
+        "COMPASSES",
+        "KEYBOARD",
+        "MY_KEY_FILE",
+    ],
+)
+def test_what_only_sounds_so_is_none(name):
+    assert Withheld({name: "/tmp/correct"}).text("said /tmp/correct") == "said /tmp/correct"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("A_CONNECTION_STRING", "Endpoint=x;AccountName=lab;AccountKey=correct+horse==;Suffix=y"),
+        ("A_DSN", "host=db user=lab password='correct+horse==' port=5432"),
+        ("A_DSN", "Server=db;Uid=lab;Pwd=correct+horse=="),
+        ("TF_ENCRYPTION", 'key_provider "pbkdf2" "lab" { passphrase = "correct+horse==" }'),
+    ],
+)
+def test_a_password_within_a_connection_string_is_a_secret_by_itself(name, value):
+    assert Withheld({name: value}).text("it refused correct+horse== of lab") == f"it refused [{name}] of lab"

@@ -6,7 +6,10 @@ name, which pytest 9.2 lets nobody do.
 
 import re
 
+import pytest
+
 from support.terraform import PROVIDERS, roots
+from support.zygote import Zygote
 
 
 def pytest_xdist_make_scheduler(config, log):
@@ -23,3 +26,12 @@ def pytest_xdist_make_scheduler(config, log):
             return found.group() if found else nodeid
 
     return ByLab(config, log)
+
+
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory):
+    # What `plan`, `up` and `down` import.
+    imported = [f"fathometer.{name}" for name in ("cli", "cloud.make", "cloud.remove")]
+    made = Zygote(tmp_path_factory.mktemp("zygote"), imported)
+    yield made
+    made.end()

@@ -131,6 +131,20 @@ def test_a_name_of_azurerm_4_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("lab", [of_root("azure", "hub-and-spoke")], indirect=True)
+def test_a_firewall_can_have_as_many_rules_as_the_docs_say(lab):
+    """A single `range()` of HCL ends at 1,024."""
+    for number in (1, 1000, 10000):
+        resources, _ = lab.plan(ways=["firewall"], zones=["1"], firewall_rules_before=number)
+        (group,) = of(resources, "firewall_policy_rule_collection_group")
+        rules = group["network_rule_collection"][0]["rule"]
+        assert [r["name"] for r in rules] == [f"before-{n}" for n in range(number)]
+        assert len({(r["source_addresses"][0], r["destination_ports"][0]) for r in rules}) == number
+    for number in (-1, 10001, 1.5):
+        (error,) = lab.refused(ways=["firewall"], zones=["1"], firewall_rules_before=number)
+        assert "A whole number from 0 to 10000" in error
+
+
+@pytest.mark.parametrize("lab", [of_root("azure", "hub-and-spoke")], indirect=True)
 def test_the_firewalls_rules_and_features_are_variables(lab):
     resources, _ = lab.plan(
         ways=["firewall"],

@@ -1,89 +1,18 @@
 """`fathom cloud` with the real OpenTofu (or Terraform) and a real root, against the stand-in provider."""
 
-import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 
+from support.lab_of_tofu import GIVEN, Cloud
 from support.machines import until
-from support.terraform import mirror, program
-from support.zygote import Zygote
-
-MAIN = [sys.executable, "-c", "from fathometer.cli import main; main()", "cloud"]
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGm0mWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmW lab"
-
-
-class Cloud:
-    """Called by somebody whose home has nothing but a key."""
-
-    def __init__(self, home, zygote):
-        _, settings = mirror()
-        self.home, self.zygote = home, zygote
-        self.programs = home / "bin"
-        self.programs.mkdir()
-        (self.programs / "tofu").symlink_to(program())
-        (home / ".ssh").mkdir()
-        (home / ".ssh/id_ed25519.pub").write_text(f"{KEY}\n")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TF_", "XDG_", "ARM_"))}
-        path = f"{self.programs}:/usr/bin:/bin"
-        self.env = {**kept, **settings, "HOME": str(home), "PATH": path}
-        # A host that does not answer is not waited for.
-        self.program(
-            "ssh-keyscan", 'for a; do case $a in -*|10) ;; *) echo "$a ssh-ed25519 AAAA";; esac; done'
-        )
-        self.program("ssh", 'while [ "$1" != ssh-keyscan ]; do shift; done; exec "$@"')
-
-    def program(self, name, text):
-        (self.programs / name).write_text(f"#!/bin/sh\n{text}\n")
-        (self.programs / name).chmod(0o755)
-
-    @property
-    def place(self):
-        return self.home / ".local/state/fathom/cloud/azure-zones"
-
-    def popen(self, *words):
-        pipe = subprocess.PIPE
-        # In the background of a script an interrupt is ignored, by what is started there as well.
-        heard = ["env", "--default-signal=INT"]
-        return subprocess.Popen(
-            [*heard, *MAIN, *words],
-            env=self.env,
-            cwd=self.home,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            text=True,
-        )
-
-    def __call__(self, *words, code=0, answer=""):
-        ended = self.zygote.run("cloud", *words, cwd=self.home, env=self.env, answer=answer)
-        assert ended.code == code, ended.stdout + ended.stderr
-        return ended.stdout, ended.stderr
-
-    def kinds(self):
-        text = (self.place / "journal.jsonl").read_text()
-        return [json.loads(line)["kind"] for line in text.splitlines()]
-
-
-@pytest.fixture(scope="module")
-def zygote(tmp_path_factory):
-    # What `plan`, `up` and `down` import.
-    imported = [f"fathometer.{name}" for name in ("cli", "cloud.make", "cloud.remove")]
-    made = Zygote(tmp_path_factory.mktemp("zygote"), imported)
-    yield made
-    made.end()
+from support.terraform import program
 
 
 @pytest.fixture
 def cloud(tmp_path, zygote):
     return Cloud(tmp_path, zygote)
-
-
-GIVEN = ("azure-zones", "--from", "198.51.100.7/32", "--public-jump")
 
 
 def test_a_lab_is_planned_made_and_removed(cloud):

@@ -82,7 +82,10 @@ def test_what_is_wrong_is_told_where_it_was_written(text, line, words):
     assert (line, True) == (problems[0][0], words in problems[0][1]), problems
 
 
-def test_a_table_that_would_make_too_many_is_refused():
-    many = "".join(f"[[vary]]\nfactor = 'f{n}'\nlevels = {list(range(11))}\n" for n in range(3))
-    ((_, words),) = said(HEAD + many + HERE + scenario("{f0}{f1}{f2}"))
-    assert "1,331 combinations are more than 1,000" in words
+@pytest.mark.parametrize(("factors", "levels", "number"), [(3, 11, "1,331"), (6, 30, "729,000,000")])
+def test_a_table_that_would_make_too_many_is_refused(factors, levels, number):
+    """Before any is made: of six factors with 30 levels no memory holds them."""
+    many = "".join(f"[[vary]]\nfactor = 'f{n}'\nlevels = {list(range(levels))}\n" for n in range(factors))
+    label = "".join(f"{{f{n}}}" for n in range(factors))
+    ((_, words),) = said(HEAD + many + HERE + scenario(label))
+    assert f"{number} combinations are more than 1,000" in words

@@ -75,7 +75,7 @@ class Person:
         self.started = []
         self.before = self.traces()
 
-    def popen(self, *words, program=(MAIN,), stdout=subprocess.PIPE):
+    def popen(self, *words, program=(MAIN,), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL):
         # `nsenter` begins in another machine's root.
         # Below `nohup`, and in the background of a script, these are ignored: a test would wait for ever.
         begin = ["env", "--default-signal=HUP,INT", "sh", "-c", 'cd "$0" && exec "$@"', self.home]
@@ -83,7 +83,7 @@ class Person:
         process = subprocess.Popen(
             self.machine.enter(*argv),
             env=self.env,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
@@ -91,8 +91,14 @@ class Person:
         self.started.append(process)
         return process
 
-    def __call__(self, *words, code=0):
-        return ended(self.popen(*words), code)
+    def __call__(self, *words, code=0, answer=None):
+        if answer is None:
+            return ended(self.popen(*words), code)
+        process = self.popen(*words, stdin=subprocess.PIPE)
+        process.stdin.write(answer)
+        process.stdin.close()
+        process.stdin = None
+        return ended(process, code)
 
     def unread(self, *words, code=0):
         """Calls it where the reader of its standard output has left."""

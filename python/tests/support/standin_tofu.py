@@ -13,6 +13,7 @@ directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. F
 | `hold` | an address: it waits before that thing until the file is gone |
 | `slow` | interrupted while it waits, it ends when the file is gone |
 | `die` | an address: it is killed after making it, before that is in the state |
+| `opened` | it opens its state before it makes a thing, and writes it after that |
 | `replace` | an address: what is there is planned to be made anew |
 | `offline` | the registry of providers cannot be reached |
 | `hold-push` | it waits before it takes back a state until the file is gone, or it is interrupted |
@@ -237,6 +238,8 @@ def apply(file):
             save(there)
         if "create" in change["change"]["actions"]:
             hold(address)
+            if (CLOUD / "opened").exists():
+                STATE.open("a").close()
             make(address)
             if (CLOUD / "die").exists() and (CLOUD / "die").read_text() == address:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -27,6 +27,11 @@ resource "azurerm_firewall_policy" "this" {
   }
 }
 
+locals {
+  # A single range() has 1,024 values at the most.
+  rules_before = flatten([for first in range(0, var.rules_before, 1000) : range(first, min(first + 1000, var.rules_before))])
+}
+
 resource "azurerm_firewall_policy_rule_collection_group" "this" {
   name               = "lab"
   firewall_policy_id = azurerm_firewall_policy.this.id
@@ -34,7 +39,7 @@ resource "azurerm_firewall_policy_rule_collection_group" "this" {
 
   # Rules that match nothing, and are looked at first.
   dynamic "network_rule_collection" {
-    for_each = var.rules_before > 0 ? [var.rules_before] : []
+    for_each = length(local.rules_before) > 0 ? [local.rules_before] : []
 
     content {
       name     = "before"
@@ -42,7 +47,7 @@ resource "azurerm_firewall_policy_rule_collection_group" "this" {
       action   = "Deny"
 
       dynamic "rule" {
-        for_each = range(network_rule_collection.value)
+        for_each = network_rule_collection.value
 
         content {
           name = "before-${rule.value}"

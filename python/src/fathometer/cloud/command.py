@@ -81,7 +81,7 @@ Example:
 
     fathom cloud list
 
-Exit codes: 0 done; 1 there are no labs; 2 wrong usage.
+Exit codes: 0 done; 1 there are no labs, or one that was begun cannot be read; 2 wrong usage.
 """,
 )
 def list_command(infra: Infra = None) -> None:
@@ -96,11 +96,22 @@ def list_command(infra: Infra = None) -> None:
         typer.echo(cleaned(f"{root.name:<{width}}  {root.question}"))
     usual = all_usual()
     places = sorted(usual.iterdir()) if usual.is_dir() else []
-    lines = [line for one in places if one.is_dir() and (line := summary(one, datetime.now(UTC)))]
+    lines, broken = [], 0
+    for place in places:
+        if not place.is_dir():
+            continue
+        try:
+            line = summary(place, datetime.now(UTC))
+        except FathometerError as error:
+            broken += 1
+            line = cleaned(f"{place.name}  cannot be read: {error.object}; {error.remedy}")
+        lines += [line] if line else []
     if lines:
         typer.echo("\nbegun here:")
         for line in lines:
             typer.echo(line)
+    if broken:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @cloud_app.command(
@@ -111,7 +122,7 @@ Example:
 
     fathom cloud plan azure-zones --from 198.51.100.7/32 --public-jump
 
-What is given here is kept for `up`.
+Of a lab of which nothing is made, what is given here is kept for `up`.
 
 Exit codes: 0 done; 1 it cannot be planned: the cloud's own words, and what to do; 2 wrong usage.
 """,
@@ -129,7 +140,8 @@ def plan_command(
 ) -> None:
     """Show what a lab consists of, and what it costs. Makes nothing."""
     from fathometer.cloud.labs import find
-    from fathometer.cloud.make import Given, plan
+    from fathometer.cloud.make import plan
+    from fathometer.cloud.settings import Given
 
     root = find(infra, lab)
     given = Given(_variables(var), hours, ssh_from, key, public_jump)
@@ -165,10 +177,11 @@ def up(
     """Make a lab, or what is left of it to be made."""
     from fathometer.cloud import make
     from fathometer.cloud.labs import find
+    from fathometer.cloud.settings import Given
     from fathometer.cloud.work import tell
 
     root = find(infra, lab)
-    given = make.Given(_variables(var), hours, ssh_from, key, public_jump)
+    given = Given(_variables(var), hours, ssh_from, key, public_jump)
     work = _work(lab, directory, yes=yes)
     with _interruptible():
         make.up(work, root, tool, given)
@@ -282,7 +295,16 @@ def _work(lab: str, directory: Path | None, *, yes: bool) -> Work:
         raise FathometerError(
             "find the lab", f'"{lab}" is no name of one', "see `fathom cloud list`", exit_code=ExitCode.USAGE
         )
-    return Work(LabPlace(directory or usual(lab)), lab, yes=yes)
+    place = LabPlace(directory or usual(lab))
+    there = lab if place.begun is None else str(place.begun.get("lab"))
+    if there != lab:
+        raise FathometerError(
+            "use a lab's directory",
+            f"{place.directory}: it holds the lab {there}",
+            f"call it by that name, or name the --directory of {lab}",
+            exit_code=ExitCode.USAGE,
+        )
+    return Work(place, lab, yes=yes)
 
 
 def _variables(given: list[str] | None) -> dict[str, str]:

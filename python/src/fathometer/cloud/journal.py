@@ -4,10 +4,11 @@ goes on after any crash.
 | kind | fields |
 |---|---|
 | ``cloud.begun`` | ``format``, ``id``, ``lab``, ``tool`` (its path), ``cloud``, ``root`` |
-| ``settings`` | ``names`` (of variables; never their values), ``expires``, ``key`` (the private one's file) |
+| ``planned`` | ``names`` (of variables; never their values), ``key``, ``hours``: `up` begins with them |
+| ``settings`` | ``names``, ``expires``, ``key`` (the private one's file): it is about to be made with them |
 | ``init.started``, ``init.done``, ``plan.started``, ``plan.done`` | |
 | ``where`` | ``owner`` (subscription, account or project), ``regions``, ``tag`` |
-| ``approved`` | ``addresses`` (what may be made), ``tag``, ``low``, ``high`` ($ an hour), ``unknown`` |
+| ``approved`` | ``addresses`` (to be made), ``tag``, ``hours``, ``low``, ``high`` ($ an hour), ``unknown`` |
 | ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason`` |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
 | ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
@@ -39,6 +40,10 @@ from fathometer.study.journal import Journal, read_journal
 _FILES: Final = "labs"
 _SETTINGS: Final = "lab.auto.tfvars.json"
 """The name makes OpenTofu and Terraform read it by themselves."""
+PROPOSAL: Final = "lab.proposal.tfvars.json"
+"""What a plan is made with. The tool reads it where it is told to, and nowhere else."""
+_PLANNED: Final = "lab.planned.tfvars.json"
+"""A proposal that could be planned, of a lab of which nothing is made: it holds for `up`."""
 _LOGS: Final = "logs"
 KNOWN_HOSTS: Final = "known_hosts"
 _STATE: Final = "terraform.tfstate"
@@ -189,19 +194,50 @@ class LabPlace:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The variables' values."""
+        """The variables' values that its making last began with: `down` removes it by them."""
+        return self._read(_SETTINGS)
+
+    @property
+    def planned(self) -> dict[str, Any]:
+        """The values that the last `plan` of a lab of which nothing is made was called with."""
+        return self._read(_PLANNED)
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Writes the variables' values, all of them or none. Only who is about to make it with them may."""
+        self._write(_SETTINGS, values)
+
+    def propose(self, values: Mapping[str, Any]) -> None:
+        """Writes the values that a plan is to be made with; the lab's own stay as they are."""
+        self._write(PROPOSAL, values)
+
+    def keep_proposal(self) -> None:
+        """Makes the proposal what the next `up` begins with."""
+        (self.root / PROPOSAL).rename(self.root / _PLANNED)
+
+    def _read(self, name: str) -> dict[str, Any]:
         try:
-            values = json.loads((self.root / _SETTINGS).read_text(encoding="utf-8"))
+            values = json.loads((self.root / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         return dict(values)
 
-    def set(self, values: Mapping[str, Any]) -> None:
-        """Writes the variables' values, all of them or none."""
-        new = self.root / f".{_SETTINGS}.new"
-        new.touch(mode=0o600)
-        new.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-        new.rename(self.root / _SETTINGS)
+    def _write(self, name: str, values: Mapping[str, Any]) -> None:
+        # The tool reads JSON, which has no NaN.
+        text = json.dumps(values, indent=1, allow_nan=False) + "\n"
+        new = self.root / f".{name}.new"
+        try:
+            new.touch(mode=0o600)
+            with new.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            new.rename(self.root / name)
+        except OSError as error:
+            raise FathometerError(
+                "write the lab's settings",
+                f"{self.root / name}: {error.strerror}",
+                f"see to room and rights on the disk of {self.directory}; then the same command goes on",
+            ) from None
 
     def overlaps(self, path: Path) -> bool:
         """Whether a path is the directory, in it or around it: what it has there goes with the lab."""

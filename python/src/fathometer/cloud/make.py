@@ -6,66 +6,60 @@ import contextlib
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from fathometer.clean import cleaned
 from fathometer.cloud import keys, left, where
-from fathometer.cloud.journal import KNOWN_HOSTS, LabPlace
+from fathometer.cloud.journal import KNOWN_HOSTS, PROPOSAL, LabPlace
 from fathometer.cloud.labs import Root
 from fathometer.cloud.planned import HOSTS, Plan, read_plan
 from fathometer.cloud.prices import Price, estimate
+from fathometer.cloud.settings import Given, Proposal, propose
 from fathometer.cloud.tool import find_tool, message
-from fathometer.cloud.work import Work, expires, remaining, table, tell
+from fathometer.cloud.work import Work, ending, expires, moment, remaining, table, tell
 from fathometer.counts import are, count
-from fathometer.durations import UNITS, read
-from fathometer.errors import ExitCode, FathometerError
+from fathometer.errors import FathometerError
 from fathometer.study.outputs import Lab, read_lab
 
 _PLAN: Final = "lab.plan"
-_USUAL: Final = "4h"
 _CENT: Final = 0.01
 _ROOM: Final = 32 << 20
-_LONGEST: Final = timedelta(hours=24)
-_USUAL_KEYS: Final = ("id_ed25519", "id_rsa")
-
-
-@dataclass(frozen=True)
-class Given:
-    """What the command line says of a lab's variables."""
-
-    variables: Mapping[str, str] = field(default_factory=dict)
-    hours: str | None = None
-    ssh_from: str | None = None
-    key: Path | None = None
-    jump: bool | None = None
 
 
 def plan(work: Work, root: Root, tool: Path | None, given: Given) -> Plan:
     """Shows what `up` would do."""
     with work.held():
-        planned, price = _plan(work, root, tool, given)
+        proposal, planned, price, _ = _plan(work, root, tool, given)
         _show(planned, price)
-        if reminder := remaining(work.place, datetime.now(UTC)):
-            work.say(reminder)
+        if work.place.may_exist:
+            if reminder := remaining(work.place, datetime.now(UTC)):
+                work.say(reminder)
+        else:
+            proposal.keep(work.place)
+            if ends := moment(proposal.values.get("expires")):
+                work.say(f"made now, its hosts end at {ends:%Y-%m-%d %H:%M} UTC")
         return planned
 
 
 def up(work: Work, root: Root, tool: Path | None, given: Given) -> Lab:
     """Makes a lab, or what is left of it to be made."""
     with work.held():
-        planned, price = _plan(work, root, tool, given)
+        proposal, planned, price, asked = _plan(work, root, tool, given)
         if planned.is_empty:
             work.say("everything of it is there")
+            # Another file may have the same key.
+            proposal.take(work.place)
             if not work.place.is_made:
                 # A crash between the last thing and its entry.
                 work.place.note("apply.done")
         else:
-            _must_not_be_there(work)
+            _must_not_be_there(work, asked)
             _must_have_room(work.place)
-            _approve(work, planned, price)
+            _approve(work, planned, price, proposal)
+            where.note(work.place, asked)
+            proposal.take(work.place)
             if any(resource.kind in HOSTS for resource in (*planned.made, *planned.removed)):
                 # One at the address of another, also of one that vanished, has keys of its own.
                 work.place.note("keys.void")
@@ -78,7 +72,7 @@ def up(work: Work, root: Root, tool: Path | None, given: Given) -> Lab:
         return lab
 
 
-def _must_not_be_there(work: Work) -> None:
+def _must_not_be_there(work: Work, asked: where.Where) -> None:
     """What bears the lab's tag before anything is made is somebody else's. Where an earlier call began to
     make it and there is no state, it is that call's, and would be paid for twice.
     """
@@ -86,7 +80,8 @@ def _must_not_be_there(work: Work) -> None:
     what = work.broken_state()
     if what is None:
         return
-    asked = where.known(place)
+    if place.has("apply.started"):
+        asked = where.both(where.known(place), asked)
     found = left.look(asked)
     number = len(found.things)
     if not place.has("apply.started"):
@@ -147,7 +142,9 @@ def key_of(work: Work) -> str | None:
     return None if key is None else str(key)
 
 
-def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan, Price]:
+def _plan(
+    work: Work, root: Root, tool: Path | None, given: Given
+) -> tuple[Proposal, Plan, Price, where.Where]:
     place = work.place
     if place.has("destroy.started"):
         raise FathometerError(
@@ -160,16 +157,17 @@ def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan
     begun = place.begun
     place.begin(root, str(begun["tool"]) if begun is not None else find_tool(tool))
     _must_have_time_left(work, given)
-    _set(work, root, given)
+    proposal = propose(place, root, given)
     work.prepare("up")
     work.say("planning")
-    ended = work.step("plan", "plan", "-input=false", "-json", f"-out={_PLAN}")
+    ended = work.step("plan", "plan", "-input=false", "-json", f"-var-file={PROPOSAL}", f"-out={_PLAN}")
     if ended.code != 0 or ended.interrupted:
+        if given.names:
+            work.say(f"not kept, as it could not be planned: {', '.join(given.names)}")
         raise work.failed("plan the lab", ended, "up")
     document = json.loads(work.tool.output("show", "-json", _PLAN))
     planned = read_plan(document)
-    where.note(place, document, planned.after, planned.tag)
-    return planned, estimate(planned.after)
+    return proposal, planned, estimate(planned.after), where.of_plan(place, document, planned)
 
 
 def _state_must_be_whole(work: Work) -> None:
@@ -208,86 +206,6 @@ def _must_have_time_left(work: Work, given: Given) -> None:
         )
 
 
-def _set(work: Work, root: Root, given: Given) -> None:
-    known = root.variables
-    values = {**work.place.settings}
-    for name, text in given.variables.items():
-        _must_be_known(name, known)
-        values[name] = _value(text)
-    if given.jump is not None:
-        _must_be_known("public_jump", known)
-        values["public_jump"] = given.jump
-    if given.ssh_from is not None:
-        values["ssh_from"] = given.ssh_from
-    if "ssh_from" in known and "ssh_from" not in values:
-        raise FathometerError(
-            "make the lab",
-            "nobody said whence SSH may come",
-            "give your own address, as others see it: --from 198.51.100.7/32",
-            exit_code=ExitCode.USAGE,
-        )
-    key = work.place.last("settings")
-    private = None if key is None else key.get("key")
-    if "ssh_public_key" in known and (given.key is not None or "ssh_public_key" not in values):
-        private, values["ssh_public_key"] = _key(given.key)
-    if "expires" in known and (
-        given.hours is not None or "expires" not in values or not work.place.has("apply.started")
-    ):
-        values["expires"] = _end(given.hours or _USUAL, datetime.now(UTC))
-    work.place.set(values)
-    work.place.note("settings", names=sorted(values), expires=values.get("expires"), key=private)
-
-
-def _must_be_known(name: str, known: frozenset[str]) -> None:
-    if name not in known:
-        raise FathometerError(
-            "make the lab",
-            f'it has no variable "{name}"',
-            f"use one of: {', '.join(sorted(known))}",
-            exit_code=ExitCode.USAGE,
-        )
-
-
-def _value(text: str) -> object:
-    """As JSON, and as a text where it is none."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _key(named: Path | None) -> tuple[str | None, str]:
-    """The file of a private key, and its public half, which alone is read."""
-    home = Path.home() / ".ssh"
-    private = named.expanduser().absolute() if named is not None else None
-    places = [private] if private is not None else [home / name for name in _USUAL_KEYS]
-    for place in places:
-        public = place if place.suffix == ".pub" else place.with_name(f"{place.name}.pub")
-        try:
-            text = public.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            continue
-        # Where none was named `ssh` finds it, or its agent has it.
-        return (str(public.with_suffix("")) if named is not None else None), text
-    raise FathometerError(
-        "make the lab",
-        f"there is no public key {places[0]}.pub",
-        "name the key for SSH: --key FILE, with FILE.pub beside it (`ssh-keygen -t ed25519` makes one)",
-    )
-
-
-def _end(hours: str, now: datetime) -> str:
-    ns = read(hours)
-    if ns is None or not 0 < ns <= int(_LONGEST.total_seconds()) * UNITS["s"]:
-        raise FathometerError(
-            "make the lab",
-            f'it cannot be there for "{hours}"',
-            "use a duration of at most 24h, as in 4h",
-            exit_code=ExitCode.USAGE,
-        )
-    return (now + timedelta(microseconds=int(ns) // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _show(planned: Plan, price: Price) -> bool:
     """Whether anybody can have read all of it."""
     told = []
@@ -303,8 +221,8 @@ def _show(planned: Plan, price: Price) -> bool:
     return all([*told, tell(f"costs {price}")])
 
 
-def _approve(work: Work, planned: Plan, price: Price) -> None:
-    if _is_approved(work.place, planned, price):
+def _approve(work: Work, planned: Plan, price: Price, proposal: Proposal) -> None:
+    if _is_approved(work.place, planned, price) and proposal.is_as_agreed(work.place):
         work.say(f"going on: {count(len(planned.made), 'thing')} to be made")
         return
     if not _show(planned, price) and not work.yes:
@@ -313,8 +231,8 @@ def _approve(work: Work, planned: Plan, price: Price) -> None:
             "what it costs could not be shown",
             "see that standard output can be written to, or add --yes",
         )
-    if reminder := remaining(work.place, datetime.now(UTC)):
-        work.say(reminder)
+    if ends := moment(proposal.values.get("expires")):
+        work.say(ending(ends, datetime.now(UTC)))
     if not work.agreed("Do that, and pay for it?"):
         raise FathometerError("make the lab", "nobody wanted it", "nothing was changed")
     work.place.note(
@@ -324,6 +242,7 @@ def _approve(work: Work, planned: Plan, price: Price) -> None:
         low=price.low,
         high=price.high,
         unknown=price.unknown,
+        hours=proposal.hours,
     )
 
 

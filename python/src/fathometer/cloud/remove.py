@@ -40,14 +40,14 @@ def down(work: Work, *, by_state: bool) -> None:
             f"{work.place.directory} holds none",
             "name its --directory; `fathom cloud list` names the labs that are known",
         )
-    _stop_study(work)
+    agreed = _stop_study(work)
     with work.held(end_earlier=True):
         shutil.rmtree(gone, ignore_errors=True)
         words = "nothing of it is left"
         if work.place.may_exist:
             where.must_be_named(work.place, "remove the lab")
             if not _state_is_lost(work):
-                _destroy(work)
+                _destroy(work, agreed=agreed)
             _look(work, by_state=by_state)
             words = left.nothing_left(_asked(work, by_state=by_state))
         work.say(words)
@@ -71,15 +71,26 @@ def _end_removal(work: Work, gone: Path) -> None:
         directory.rmdir()
 
 
-def _stop_study(work: Work) -> None:
-    """Ends what a study still has running: its hosts are about to go."""
+def _stop_study(work: Work) -> bool:
+    """Ends what a study still has running, as its hosts are about to go, once somebody agreed to that and to
+    the removal: it tells whether it asked. Raises `FathometerError` where nobody agrees.
+    """
     started = work.place.last("study.started")
     if started is None or work.place.last("study.started", "study.done") is not started:
-        return
+        return False
     output = Path(str(started["output"]))
     if not (output / JOURNAL).is_file():
-        return
-    _say_unfetched(work, output)
+        return False
+    # Who agreed once is not asked again.
+    asks = not work.place.has("destroy.started")
+    if asks:
+        # Nor is a study ended for a removal that is refused.
+        where.must_be_named(work.place, "remove the lab")
+        is_lost = _say_unfetched(work, output)
+        there: tuple[Resource, ...] = ()
+        with contextlib.suppress(FathometerError):
+            there = work.exists()
+        _must_be_agreed(work, there, "Remove the lab without it?" if is_lost else "Remove it?")
     from fathometer.study.stop import RUNNER_S, stop_study  # only who ends a study pays for it
 
     try:
@@ -91,25 +102,38 @@ def _stop_study(work: Work) -> None:
     until = time.monotonic() + RUNNER_S
     while is_held(work.place.directory) and time.monotonic() < until:
         time.sleep(LOOK_S)
+    return asks
 
 
-def _say_unfetched(work: Work, output: Path) -> None:
-    """Says what a study has on hosts alone, and asks: whoever ends it there ends its recordings, too."""
+def _say_unfetched(work: Work, output: Path) -> bool:
+    """Says that a study goes on, and what it has on hosts alone, and tells whether that is anything: whoever
+    ends it there ends that, too.
+    """
+    if is_held(output):
+        work.say(f"the study in {output} goes on: this ends it, and what it has fetched by then stays there")
     try:
         entries = read_journal(output)
     except FathometerError:
         # Whoever ends the study says why; the lab goes on costing until it is removed.
-        return
+        return False
     runs = unfinished(entries) if ssh_left(entries) else []
-    # Who agreed once is not asked again.
-    if not runs or work.place.has("destroy.started"):
-        return
+    if not runs:
+        return False
     number = len(runs)
     work.say(
         f"{count(number, 'run')} of {output} {are(number)} not fetched, and what the hosts have of that goes"
         f" with them; {work.command('run')} fetches it"
     )
-    if not work.agreed("Remove the lab without it?"):
+    return True
+
+
+def _must_be_agreed(work: Work, there: tuple[Resource, ...], question: str) -> None:
+    """Shows what is about to be removed, and asks."""
+    if there:
+        tell(f"to be removed: {count(len(there), 'thing')}")
+        tell(table(there))
+        tell(f"costs {estimate(there)}")
+    if not work.agreed(question):
         raise FathometerError("remove the lab", "nobody wanted it", "nothing was changed")
 
 
@@ -160,7 +184,7 @@ def _sha256(file: Path) -> str | None:
         return None
 
 
-def _destroy(work: Work) -> None:
+def _destroy(work: Work, *, agreed: bool) -> None:
     place = work.place
     last = place.last("destroy.started", "destroy.done")
     if last is not None and last["kind"] == "destroy.done":
@@ -170,13 +194,8 @@ def _destroy(work: Work) -> None:
         there = work.exists()
         where.note_things(place, there)
     # Who was asked once is not asked again after a crash.
-    if last is None:
-        if there:
-            tell(f"to be removed: {count(len(there), 'thing')}")
-            tell(table(there))
-            tell(f"costs {estimate(there)}")
-        if not work.agreed("Remove it?"):
-            raise FathometerError("remove the lab", "nobody wanted it", "nothing was changed")
+    if last is None and not agreed:
+        _must_be_agreed(work, there, "Remove it?")
     done = 0
 
     def heard(value: Mapping[str, Any]) -> None:

@@ -117,6 +117,14 @@ class Tool:
                 if heard is not None:
                     heard(value)
 
+        try:
+            raw.touch(mode=0o600)
+        except OSError as error:
+            raise FathometerError(
+                "work on a lab",
+                f"{raw}: {error.strerror}",
+                f"see to room and rights on the disk of {self._place.directory}, then call it again",
+            ) from None
         with raw.open("wb") as file, raw.open("rb") as back, _signals() as came:
             process = self._start(words, file.fileno())
             lines = _Lines(back, take)

@@ -19,6 +19,7 @@ def _known() -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(one["find"]), str(one["advice"])) for one in tomllib.loads(text)["trouble"]]
 
 
-def advice(words: str) -> str:
-    """What to do about an error, by its words."""
-    return next((what for pattern, what in _known() if pattern.search(words)), _OTHER)
+def advice(words: str, directory: str = "the lab's directory") -> str:
+    """What to do about an error, by its words; `directory` is the lab's."""
+    found = next((what for pattern, what in _known() if pattern.search(words)), _OTHER)
+    return found.replace("{directory}", directory)

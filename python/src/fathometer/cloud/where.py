@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fathometer.cloud.journal import LabPlace
-from fathometer.cloud.planned import Resource
+from fathometer.cloud.planned import Plan, Resource
 from fathometer.errors import FathometerError
 
 SUBSCRIPTION: Final = "ARM_SUBSCRIPTION_ID"
@@ -63,22 +63,37 @@ def known(place: LabPlace) -> Where:
     return Where(cloud, owner, tuple(dict.fromkeys(regions)), tuple(dict.fromkeys(tags)))
 
 
-def note(place: LabPlace, document: Mapping[str, Any], after: Iterable[Resource], tag: str | None) -> None:
-    """Notes where a plan makes a lab; raises `FathometerError` where an earlier one made it elsewhere."""
+def of_plan(place: LabPlace, document: Mapping[str, Any], plan: Plan) -> Where:
+    """Where a plan makes a lab; raises `FathometerError` where an earlier one made it elsewhere."""
     before = known(place)
     variables = document.get("variables") or {}
     owner = owner_now(before.cloud)
     if before.cloud == "gcp":
         owner = (variables.get("project") or {}).get("value")
     _must_be_same(place, owner, "make the lab")
-    regions = _regions(before.cloud, variables, after)
-    new = Where(before.cloud, owner or before.owner, tuple(regions), (tag,) if tag else ())
+    regions = _regions(before.cloud, variables, plan.after)
+    return Where(before.cloud, owner or before.owner, tuple(regions), (plan.tag,) if plan.tag else ())
+
+
+def both(one: Where, other: Where) -> Where:
+    """All of where two of a lab's places are."""
+    return Where(
+        other.cloud,
+        other.owner or one.owner,
+        tuple(dict.fromkeys((*one.regions, *other.regions))),
+        tuple(dict.fromkeys((*one.tags, *other.tags))),
+    )
+
+
+def note(place: LabPlace, new: Where) -> None:
+    """Notes where a lab is about to be made. What was only planned under another name is no part of it."""
+    before = known(place)
     if not place.has("where") or (
         new.owner != before.owner
         or not {*new.regions} <= {*before.regions}
         or not {*new.tags} <= {*before.tags}
     ):
-        place.note("where", owner=new.owner, regions=regions, tag=tag)
+        place.note("where", owner=new.owner, regions=list(new.regions), tag=next(iter(new.tags), None))
 
 
 def note_things(place: LabPlace, things: Iterable[Resource]) -> None:

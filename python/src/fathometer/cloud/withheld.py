@@ -18,11 +18,14 @@ from urllib.parse import unquote
 
 _SECRET: Final = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|TOKEN|CREDENTIAL|CERTIFICATE|ACCESS_KEY|PRIVATE_KEY|API_?KEY|SAS"
-    r"|(?:^|_)PAT(?:$|_)|(?<=.)_PWD$",
+    r"|(?:^|_)PAT(?:$|_)|(?<=.)_PWD$|(?:(?<!PUBLIC_)KEY|PASS)(?:$|_)|CONNECTION_?STRING"
+    r"|(?:^|_)(?:O?AUTH2?|COOKIES?|ENCRYPTION|DSN)(?:$|_)",
     re.IGNORECASE,
 )
-_FILE: Final = re.compile(r"(?:_PATH|_FILE|_DIR|_APPLICATION_CREDENTIALS)$", re.IGNORECASE)
+_FILE: Final = re.compile(r"(?:_PATH|_FILE|_DIR|_SOCK|ASKPASS|_APPLICATION_CREDENTIALS)$", re.IGNORECASE)
 """Where one is, and not what it is."""
+_ASSIGNED: Final = re.compile(r"""\b(\w+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^"';\s]+))""")
+"""In the settings of OpenTofu's encryption, or a connection string: a name and its value."""
 _PROXY: Final = re.compile(r"\w*_PROXY", re.IGNORECASE)
 _URL: Final = re.compile(r"[\w+.-]+://[^/@\s]*:[^/\s]*@")
 USUAL: Final = 6
@@ -81,7 +84,9 @@ def secrets_of(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _within(value: str) -> Iterator[str]:
-    """Parts that are secrets by themselves: the lines of a key, the texts of a JSON of credentials."""
+    """Parts that are secrets by themselves: the lines of a key, the texts of a JSON of credentials, the
+    password of a connection string.
+    """
     texts = [value]
     with contextlib.suppress(ValueError):
         texts += _texts(json.loads(value))
@@ -90,6 +95,9 @@ def _within(value: str) -> Iterator[str]:
         parts = lines if len(lines) > 1 else [text] if text is not value else []
         # `-----BEGIN PRIVATE KEY-----` tells nothing.
         yield from (part for part in parts if len(part) >= _LINE and not part.startswith("-----"))
+    for name, *ways in _ASSIGNED.findall(value):
+        if _SECRET.search(name) or name.lower() == "pwd":
+            yield "".join(ways)
 
 
 def _texts(value: Any, name: str = "") -> list[str]:  # noqa: ANN401 - whatever JSON can hold

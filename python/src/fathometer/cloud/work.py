@@ -27,6 +27,7 @@ from fathometer.study.lock import locked
 from fathometer.study.words import duration_text
 
 _TORN: Final = "is torn"
+_GONE: Final = "is not there"
 _LOCKED: Final = re.compile(r'^provider "([^"]+)" \{\s+version\s+= "([^"]+)"', re.MULTILINE)
 """Of the tool's lock file: a provider, and the version that was taken."""
 
@@ -185,29 +186,52 @@ class Work:
 
     def failed(self, operation: str, ended: Exit, verb: str) -> FathometerError:
         """The error for a call that did not end well. Says what exists, and what that costs."""
-        self.say_what_exists()
-        self.say(f"{self.command(verb)} goes on from here")
+        unknown = self.say_what_exists(killed=ended.code < 0)
+        if not (unknown and verb == "up" and self.place.state_file.exists()):
+            self.say(f"{self.command(verb)} goes on from here")
         if ended.interrupted:
             return FathometerError(operation, "it was interrupted", f"{self.command(verb)} goes on")
-        return FathometerError(operation, ended.words, advice(ended.words))
+        return FathometerError(operation, ended.words, advice(ended.words, str(self.place.directory)))
 
-    def say_what_exists(self) -> None:
-        """What there is, what it costs, when its hosts end, and how all of it is removed."""
+    def say_what_exists(self, *, killed: bool = False) -> bool:
+        """What there is, what it costs, when its hosts end, and how all of it is removed. With `killed` the
+        tool did not write down what it made last. Tells whether nobody knows what exists.
+        """
         try:
-            resources = self.exists()
+            what = self._why_unknown(killed=killed)
+            resources = () if what else self.exists()
         except FathometerError as error:
             self.say(f"what exists could not be found out: {error}; {self.command('down')} removes it")
-            return
+            return True
+        if what is not None:
+            self.say(f"what exists is not known: {what}; {self.command('down')} asks the cloud")
+            return True
         if not resources:
             self.say("nothing of it exists")
-            return
+            return False
         price = estimate(resources)
         kinds = len(by_kind(resources))
         number = count(len(resources), "thing")
         self.say(f"{number} of {count(kinds, 'kind')} {are(len(resources))} there: {price}")
         if reminder := remaining(self.place, datetime.now(UTC)):
             self.say(reminder)
+        if killed:
+            self.say("it was killed: there may be more than its state has")
         self.say(f"{self.command('down')} removes it")
+        return False
+
+    def _why_unknown(self, *, killed: bool) -> str | None:
+        """Why the state does not say what exists; None: it does. A tool that comes to its end in order leaves
+        none where it made nothing.
+        """
+        if not self.place.may_exist or self.place.has("destroy.done"):
+            return None
+        if self.is_aside():
+            return f"{self.place.state_file} is older than what was set aside"
+        what = self.broken_state()
+        if what is None or (what == _GONE and not killed):
+            return None
+        return f"{self.place.state_file} {what}"
 
 
 def _broken(state: Path) -> str | None:
@@ -215,7 +239,7 @@ def _broken(state: Path) -> str | None:
     try:
         json.loads(state.read_bytes())
     except FileNotFoundError:
-        return "is not there"
+        return _GONE
     except ValueError:
         return _TORN
     except OSError as error:
@@ -259,8 +283,11 @@ def _has_providers(root: Path) -> bool:
 def remaining(place: LabPlace, now: datetime) -> str | None:
     """How long the lab is for, in words; None: nothing says it."""
     ends = expires(place)
-    if ends is None:
-        return None
+    return None if ends is None else ending(ends, now)
+
+
+def ending(ends: datetime, now: datetime) -> str:
+    """That hosts end then, in words."""
     at = f"{ends:%Y-%m-%d %H:%M} UTC"
     if ends <= now:
         return (
@@ -274,11 +301,17 @@ def remaining(place: LabPlace, now: datetime) -> str | None:
 
 
 def expires(place: LabPlace) -> datetime | None:
-    """When the hosts of a lab end."""
-    last = place.last("settings")
+    """When the hosts of a lab end: as it was when its making last began."""
+    begun = next((n for n, e in reversed([*enumerate(place.entries)]) if e.get("kind") == "apply.started"), 0)
+    last = next((e for e in reversed(place.entries[:begun]) if e.get("kind") == "settings"), None)
+    return None if last is None else moment(last.get("expires"))
+
+
+def moment(text: object) -> datetime | None:
+    """The variable `expires`; None: nothing says it."""
     try:
-        return datetime.fromisoformat(str((last or {})["expires"]))
-    except (KeyError, ValueError):
+        return datetime.fromisoformat(str(text))
+    except ValueError:
         return None
 
 

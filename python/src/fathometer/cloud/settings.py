@@ -1,0 +1,172 @@
+"""A lab's variables. What the command line says of them is a proposal, which a plan is made with. It becomes
+the lab's settings when its making begins: one that was only planned, that the lab or the cloud refused, or
+that nobody agreed to, changes nothing of what `down`, `run` and `list` go by.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from fathometer.cloud.journal import LabPlace
+from fathometer.cloud.labs import Root
+from fathometer.durations import UNITS, read
+from fathometer.errors import ExitCode, FathometerError
+
+_USUAL: Final = "4h"
+_LONGEST: Final = timedelta(hours=24)
+_USUAL_KEYS: Final = ("id_ed25519", "id_rsa")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the command line says of a lab's variables."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    hours: str | None = None
+    ssh_from: str | None = None
+    key: Path | None = None
+    jump: bool | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """What it says something of."""
+        options = (
+            ("--for", self.hours),
+            ("--from", self.ssh_from),
+            ("--key", self.key),
+            ("--public-jump", self.jump),
+        )
+        return [*self.variables, *(name for name, value in options if value is not None)]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a plan is made with. `propose` makes one and writes it for the tool; then either `keep`, once a
+    plan of a lab of which nothing is made went well, or `take`, directly before the making begins.
+    """
+
+    values: Mapping[str, Any]
+    key: str | None
+    """The file of the private key."""
+    hours: str | None
+    """How long it is for, as somebody said it."""
+
+    def keep(self, place: LabPlace) -> None:
+        """Makes it what `up` begins with."""
+        place.keep_proposal()
+        place.note("planned", names=sorted(self.values), key=self.key, hours=self.hours)
+
+    def take(self, place: LabPlace) -> None:
+        """Makes it the lab's settings."""
+        place.set(self.values)
+        place.note("settings", names=sorted(self.values), expires=self.values.get("expires"), key=self.key)
+
+    def is_as_agreed(self, place: LabPlace) -> bool:
+        """Whether it is what the lab's making was begun with. Its end may be later if it is for as long."""
+        agreed = (place.last("approved") or {}).get("hours")
+        left_out = {"expires"} if self.hours in {None, agreed} else set()
+        mine, theirs = (
+            {k: v for k, v in s.items() if k not in left_out} for s in (self.values, place.settings)
+        )
+        return mine == theirs
+
+
+def propose(place: LabPlace, root: Root, given: Given) -> Proposal:
+    """What the command line says, on top of what the lab was made with, or planned. Raises
+    `FathometerError`.
+    """
+    known = root.variables
+    begun = place.may_exist
+    last = place.last("settings") if begun else place.last("planned", "settings")
+    last = last or {}
+    values = {**(place.planned if last.get("kind") == "planned" else place.settings)}
+    for name, text in given.variables.items():
+        _must_be_known(name, known)
+        values[name] = _value(name, text)
+    if given.jump is not None:
+        _must_be_known("public_jump", known)
+        values["public_jump"] = given.jump
+    if given.ssh_from is not None:
+        values["ssh_from"] = given.ssh_from
+    if "ssh_from" in known and "ssh_from" not in values:
+        raise FathometerError(
+            "make the lab",
+            "nobody said whence SSH may come",
+            "give your own address, as others see it: --from 198.51.100.7/32",
+            exit_code=ExitCode.USAGE,
+        )
+    private = last.get("key")
+    if "ssh_public_key" in known and (given.key is not None or "ssh_public_key" not in values):
+        private, values["ssh_public_key"] = _key(given.key)
+    hours = given.hours or (None if begun else last.get("hours"))
+    if "expires" in known and (hours is not None or "expires" not in values or not begun):
+        values["expires"] = end_of(hours or _USUAL, datetime.now(UTC))
+    place.propose(values)
+    return Proposal(values, private, hours)
+
+
+def _must_be_known(name: str, known: frozenset[str]) -> None:
+    if name not in known:
+        raise FathometerError(
+            "make the lab",
+            f'it has no variable "{name}"',
+            f"use one of: {', '.join(sorted(known))}",
+            exit_code=ExitCode.USAGE,
+        )
+
+
+def _value(name: str, text: str) -> object:
+    """As JSON, and as a text where it is none."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    try:
+        # Python reads numbers that JSON has not, and 1e999.
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise FathometerError(
+            "make the lab",
+            f'"{name}" cannot be {text}: that is no number of JSON',
+            f"give a finite number; a text of these letters is written --var '{name}=\"{text}\"'",
+            exit_code=ExitCode.USAGE,
+        ) from None
+    return value
+
+
+def _key(named: Path | None) -> tuple[str | None, str]:
+    """The file of a private key, and its public half, which alone is read."""
+    home = Path.home() / ".ssh"
+    private = named.expanduser().absolute() if named is not None else None
+    places = [private] if private is not None else [home / name for name in _USUAL_KEYS]
+    for place in places:
+        public = place if place.suffix == ".pub" else place.with_name(f"{place.name}.pub")
+        try:
+            text = public.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        # Where none was named `ssh` finds it, or its agent has it.
+        return (str(public.with_suffix("")) if named is not None else None), text
+    raise FathometerError(
+        "make the lab",
+        f"there is no public key {places[0]}.pub",
+        "name the key for SSH: --key FILE, with FILE.pub beside it (`ssh-keygen -t ed25519` makes one)",
+    )
+
+
+def end_of(hours: str, now: datetime) -> str:
+    """The variable `expires` of a lab that is for so long; raises `FathometerError`."""
+    ns = read(hours)
+    if ns is None or not 0 < ns <= int(_LONGEST.total_seconds()) * UNITS["s"]:
+        raise FathometerError(
+            "make the lab",
+            f'it cannot be there for "{hours}"',
+            "use a duration of at most 24h, as in 4h",
+            exit_code=ExitCode.USAGE,
+        )
+    return (now + timedelta(microseconds=int(ns) // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")

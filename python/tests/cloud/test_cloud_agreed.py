@@ -1,0 +1,103 @@
+"""What somebody agreed to, and what they are asked."""
+
+import json
+
+import pytest
+
+from fathometer.cloud.journal import LabPlace
+from fathometer.cloud.settings import Proposal
+from support.lab_of_namespaces import GIVEN, SERVER, ended
+from support.machines import until
+
+
+def test_a_half_made_lab_goes_on_unasked_with_the_settings_that_were_agreed_to_alone(person):
+    (person.cloud / "fail").write_text(json.dumps({SERVER: "no\nroom"}))
+    person("up", *GIVEN, "--for", "1h", code=1)
+    (person.cloud / "fail").unlink()
+    for other in (("--for", "24h"), ("--from", "10.9.0.0/16")):
+        said = person("up", "azure-zones", *other, code=1)
+        assert "Do that, and pay for it? [y/N]" in said
+        assert "going on" not in said
+    said = person("up", "azure-zones", "--for", "1h", code=1)
+    assert "going on: 1 thing to be made" in said
+    person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
+@pytest.mark.parametrize(
+    ("hours", "values", "same"),
+    [
+        (None, {"a": 1, "expires": "1"}, True),
+        ("1h", {"a": 1, "expires": "2"}, True),
+        ("2h", {"a": 1, "expires": "2"}, False),
+        (None, {"a": 2, "expires": "1"}, False),
+        (None, {"a": 1, "b": None, "expires": "1"}, False),
+    ],
+)
+def test_other_settings_are_none_that_were_agreed_to(tmp_path, hours, values, same):
+    place = LabPlace(tmp_path)
+    place.root.mkdir(parents=True)
+    place.note("approved", hours="1h")
+    Proposal({"a": 1, "expires": "1"}, None, "1h").take(place)
+    assert Proposal(values, None, hours).is_as_agreed(place) == same
+
+
+def test_a_study_goes_on_until_somebody_agreed_to_the_removal(person):
+    person.up()
+    person.like.write_text(person.like.read_text().replace("count = 40", "count = 12000"))
+    process = person.popen(*person.run_words())
+    until(lambda: "run.started" in person.study_kinds(), "the run")
+    said = person("down", "azure-zones", code=1)
+    assert f"the study in {person.recordings} goes on" in said
+    assert "to be removed: 5 things" in said
+    assert "nobody answered" in said
+    assert process.poll() is None
+    assert "study.interrupted" not in person.study_kinds()
+    # Asked once.
+    said = person("down", "azure-zones", answer="y\n")
+    assert said.count("[y/N]") == 1
+    assert "interrupted after 0 of 1 run" in ended(process, 1)
+    assert "nothing of it is left" in said
+    for kind in ("processes", "interfaces", "things", "temporary"):
+        assert person.traces()[kind] == person.before[kind]
+
+
+def test_a_directory_of_another_lab_is_refused(person):
+    person.up()
+    there = ("--directory", str(person.place))
+    for verb in ("down", "run"):
+        said = person(verb, "aws-zones", *there, "--yes", code=2)
+        assert f"{person.place}: it holds the lab azure-zones" in said
+    assert len(person.traces()["things"]) == 5
+    person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
+def test_a_journal_that_cannot_be_read_hides_no_other_lab(person):
+    person.up()
+    broken = person.place.with_name("azure-balancer")
+    broken.mkdir()
+    (broken / "journal.jsonl").write_text('{"kind": "cloud.beg\n{"kind": "apply.done"}\n')
+    said = person("list", code=1)
+    assert "azure-zones  made, estimated at" in said
+    assert f"azure-balancer  cannot be read: {broken}/journal.jsonl:1 is no JSON" in said
+    (broken / "journal.jsonl").unlink()
+    broken.rmdir()
+    assert "cannot be read" not in person("list")
+    person("down", "azure-zones", "--yes")
+
+
+@pytest.mark.parametrize("empty", [True, False], ids=["empty", "gone"])
+def test_what_a_tool_made_that_was_killed_is_said_to_be_unknown(person, empty):
+    """It opens its state, makes a thing, and is killed before it writes it down."""
+    (person.cloud / "die").write_text("azurerm_resource_group.lab")
+    if empty:
+        (person.cloud / "opened").touch()
+    said = person.up(code=1)
+    assert "nothing of it exists" not in said
+    state = person.place / "labs/azure/zones/terraform.tfstate"
+    words = f"what exists is not known: {state} is {'torn' if empty else 'not there'}"
+    assert f"{words}; `fathom cloud down azure-zones` asks the cloud" in said
+    # With a state that is torn it refuses.
+    assert ("`fathom cloud up azure-zones` goes on from here" in said) is not empty
+    assert "1 thing is left that no state knows" in person("down", "azure-zones", "--yes", code=1)

@@ -1,0 +1,77 @@
+"""What was only planned, refused or declined is not what a lab was made with: `down`, `run` and `list` go by
+that.
+"""
+
+import json
+import re
+
+import pytest
+
+from support.lab_of_tofu import Cloud
+
+LAB = "azure-nat"
+GIVEN = (LAB, "--from", "198.51.100.7/32", "--public-jump")
+
+
+@pytest.fixture
+def nat(tmp_path, zygote):
+    return Cloud(tmp_path, zygote, LAB)
+
+
+def sizes(cloud):
+    state = json.loads((cloud.place / "labs/azure/nat/terraform.tfstate").read_text())
+    hosts = [r for r in state["resources"] if r["type"] == "azurerm_linux_virtual_machine"]
+    return {i["attributes"]["size"] for r in hosts for i in r["instances"]}
+
+
+def test_a_plan_that_is_refused_changes_nothing_of_the_lab(nat):
+    nat("up", *GIVEN, "--yes")
+    for words, says in (
+        ("--var ssh_from=10.0.0.0/8", "Give a network of IPv4 in CIDR notation"),
+        ("--var port=null", "not kept, as it could not be planned: port"),
+        ("--from 10.0.0.0/8", "not kept, as it could not be planned: --from"),
+    ):
+        assert says in nat("plan", LAB, *words.split(), code=1)[1]
+    assert "nothing to be done" in nat("plan", LAB)[0]
+    nat("plan", LAB, "--var", "idle_timeout_minutes=NaN", code=2)
+    nat("down", LAB, "--yes", "--by-state")
+    assert not nat.place.exists()
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999", "[1,NaN]"])
+def test_what_is_no_number_is_refused_at_once(nat, value):
+    _, err = nat("plan", *GIVEN, "--var", f"idle_timeout_minutes={value}", code=2)
+    assert f'"idle_timeout_minutes" cannot be {value}' in err
+    assert "plan.started" not in nat.kinds()
+
+
+def test_what_was_planned_or_declined_is_not_the_labs(nat):
+    made = nat("up", *GIVEN, "--for", "2h", "--yes")[1]
+    (end,) = set(re.findall(r"hosts end at (\S+ \S+) UTC", made))
+    (before,) = {line for line in nat("list")[0].splitlines() if line.startswith(f"{LAB}  made")}
+    assert end in before
+    assert "to be changed" in nat("plan", LAB, "--for", "20h", "--var", "name=other")[0]
+    assert "nobody wanted it" in nat("up", LAB, "--for", "23h", code=1, answer="n\n")[1]
+    assert end in nat("list")[0]
+    wanted = ("--var", "size=Standard_M416ms_v2")
+    assert "nobody wanted it" in nat("up", LAB, *wanted, code=1, answer="n\n")[1]
+    out, _ = nat("up", LAB, "--for", "6h", "--yes")
+    assert "to be removed" not in out
+    assert sizes(nat) == {"Standard_D2s_v5", "Standard_B2ats_v2"}
+    # Nor is it looked for under a name that it never had.
+    assert {e["tag"] for e in nat.entries() if e["kind"] == "where"} - {None} == {"fathom-nat"}
+    nat("down", LAB, "--yes", "--by-state")
+
+
+def test_what_is_planned_holds_for_up_where_nothing_is_made(nat):
+    _, err = nat("plan", *GIVEN, "--for", "2h", "--var", "size=Standard_D4s_v5")
+    assert "made now, its hosts end at" in err
+    # Of nothing nothing goes on costing.
+    assert "goes on costing" not in err
+    # One that is refused takes nothing away of it, and is not kept.
+    nat("plan", LAB, "--var", "port=null", code=1)
+    assert "nobody wanted it" in nat("up", LAB, "--var", "size=Standard_D8s_v5", code=1, answer="n\n")[1]
+    _, err = nat("up", LAB, "--yes")
+    assert "in 1h 59m" in err
+    assert sizes(nat) == {"Standard_D4s_v5", "Standard_B2ats_v2"}
+    nat("down", LAB, "--yes", "--by-state")

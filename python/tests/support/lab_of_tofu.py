@@ -1,0 +1,70 @@
+"""Somebody who calls `fathom cloud` with the real OpenTofu (or Terraform) and a real root, against the
+stand-in provider.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+from support.terraform import mirror, program
+
+MAIN = [sys.executable, "-c", "from fathometer.cli import main; main()", "cloud"]
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGm0mWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmW lab"
+
+
+class Cloud:
+    """Called by somebody whose home has nothing but a key."""
+
+    def __init__(self, home, zygote, lab="azure-zones"):
+        _, settings = mirror()
+        self.home, self.zygote, self.lab = home, zygote, lab
+        self.programs = home / "bin"
+        self.programs.mkdir()
+        (self.programs / "tofu").symlink_to(program())
+        (home / ".ssh").mkdir()
+        (home / ".ssh/id_ed25519.pub").write_text(f"{KEY}\n")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TF_", "XDG_", "ARM_"))}
+        path = f"{self.programs}:/usr/bin:/bin"
+        self.env = {**kept, **settings, "HOME": str(home), "PATH": path}
+        # A host that does not answer is not waited for.
+        self.program(
+            "ssh-keyscan", 'for a; do case $a in -*|10) ;; *) echo "$a ssh-ed25519 AAAA";; esac; done'
+        )
+        self.program("ssh", 'while [ "$1" != ssh-keyscan ]; do shift; done; exec "$@"')
+
+    def program(self, name, text):
+        (self.programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.programs / name).chmod(0o755)
+
+    @property
+    def place(self):
+        return self.home / f".local/state/fathom/cloud/{self.lab}"
+
+    def popen(self, *words):
+        pipe = subprocess.PIPE
+        # In the background of a script an interrupt is ignored, by what is started there as well.
+        heard = ["env", "--default-signal=INT"]
+        return subprocess.Popen(
+            [*heard, *MAIN, *words],
+            env=self.env,
+            cwd=self.home,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+        )
+
+    def __call__(self, *words, code=0, answer=""):
+        ended = self.zygote.run("cloud", *words, cwd=self.home, env=self.env, answer=answer)
+        assert ended.code == code, ended.stdout + ended.stderr
+        return ended.stdout, ended.stderr
+
+    def entries(self):
+        return [json.loads(line) for line in (self.place / "journal.jsonl").read_text().splitlines()]
+
+    def kinds(self):
+        return [entry["kind"] for entry in self.entries()]
+
+
+GIVEN = ("azure-zones", "--from", "198.51.100.7/32", "--public-jump")
