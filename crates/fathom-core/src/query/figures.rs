@@ -75,11 +75,15 @@ impl Figures {
     pub(super) fn json(&self) -> Map<String, Value> {
         let figure = |figure: &Histogram| json!({ "count": figure.count(), "p50": median(figure), "p95": p95(figure) });
         let (party, confidence) = self.verdict.most();
+        let mean = self.verdict.mean();
         let share = |party: Party| {
-            let (low, estimate, high) = self.verdict.share(party);
+            // Of no time nobody has a share.
+            let (low, estimate, high) = mean
+                .map(|_| self.verdict.share(party))
+                .map_or((None, None, None), |(low, estimate, high)| (Some(low), estimate, Some(high)));
             (party.to_string(), json!({ "low": low, "estimate": estimate, "high": high }))
         };
-        let mean = self.verdict.mean().map(|(wall_ns, parts)| {
+        let mean = mean.map(|(wall_ns, parts)| {
             let part = |(party, part): (Party, Part)| {
                 (party.to_string(), json!({ "low": part.low_ns, "high": part.high_ns }))
             };

@@ -232,6 +232,7 @@ impl Outcome {
             rtt_ns: median(&of.rtt),
             wall_ns: median(&of.wall).unwrap_or(0),
             path_at_most: of.verdict.share(Party::Path).2,
+            server_at_most: of.verdict.share(Party::Server).2,
             fetch_size: self.asked.fetch_size,
             waits: &of.waits,
             looked_at: of.looked_at,
