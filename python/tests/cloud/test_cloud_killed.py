@@ -13,6 +13,7 @@ POINTS = [
     ("up", "after", "init.started"),
     ("up", "before", "plan.done"),
     ("up", "after", "approved"),
+    ("up", "after", "settings"),
     ("up", "after", "apply.started"),
     ("up", "before", "apply.done"),
     ("up", "before", "keys.taken"),
