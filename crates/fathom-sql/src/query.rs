@@ -21,6 +21,9 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(20);
 /// A longer work on a row is cut into pieces.
 const PIECE: Duration = Duration::from_millis(2);
+/// A sleeping thread wakes up later than it asked to, by some 0.1 ms (50 µs of it are the kernel's slack, `PR_SET_TIMERSLACK`). What is
+/// left of a row's work from here on takes the processor.
+const WAKES_LATE_NS: u64 = 300_000;
 /// The kernel is asked what room there is at most so often where this side is busy with nothing but reading.
 const ROOM_EVERY_NS: u64 = 200_000;
 /// Where this side waited for less, the first byte is not read by itself, which takes 1 µs and has the server's kernel answer one more
@@ -281,7 +284,7 @@ impl Asker<'_> {
             let (mut now, pieces) = (self.room(run, 0), if self.config.think < PIECE { 1 } else { 4 });
             let until_ns = now + self.config.think.as_nanos() as u64;
             for left in (1..=pieces).rev() {
-                std::thread::sleep(Duration::from_nanos(until_ns.saturating_sub(now) / left));
+                work_until(now + until_ns.saturating_sub(now) / left);
                 now = self.room(run, ROOM_EVERY_NS);
             }
         }
@@ -436,6 +439,16 @@ fn lost(error: &io::Error) -> Trouble {
 
 fn closed() -> Trouble {
     Trouble::Lost("the server closed the connection".to_owned())
+}
+
+/// Works on a row until then: mostly asleep, but on time.
+fn work_until(at_mono_ns: u64) {
+    while let Some(left) = at_mono_ns.checked_sub(mono_ns()).filter(|left| *left > 0) {
+        match left.checked_sub(WAKES_LATE_NS) {
+            Some(rest) if rest > 0 => std::thread::sleep(Duration::from_nanos(rest)),
+            _ => std::hint::spin_loop(),
+        }
+    }
 }
 
 #[cfg(test)]
