@@ -311,7 +311,7 @@ fn what_the_server_counts_stands_beside_the_split() {
     assert!(counted["wall_ns"].as_u64() >= Some(3 * 1_200 * 400_000), "{counted:#}");
     assert!(counted["client_ns"]["high"].as_u64() > Some(0), "{counted:#}");
     let explained = Command::new(FATHOM).args(["recording", "explain"]).arg(&kept).output().unwrap();
-    let told = String::from_utf8_lossy(&explained.stdout).replace("\n", " ");
+    let told = String::from_utf8_lossy(&explained.stdout).replace('\n', " ");
     let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(told.contains("the server itself counted "), "{told}");
     assert!(told.contains("its count does not tell the two apart"), "{told}");
