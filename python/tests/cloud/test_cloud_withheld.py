@@ -69,7 +69,7 @@ def test_a_secret_is_found_that_a_line_ends_in(secret, way, at):
     halves = "".join(signs[:at]), "".join(signs[at:])
     for end in ("\n", "\r\n", "\n│ ", "\\n"):
         said = cleaned(secret, f"it was {halves[0]}{end}{halves[1]} indeed")
-        # A secret that begins or ends in a blank may take the one beside it, too: words are wrapped at blanks.
+        # One that begins or ends in a blank may take the blank beside it, too: words are wrapped at blanks.
         blank = r"\s*" if secret[0].isspace() else r" \s*"
         assert re.fullmatch(rf"it was{blank}\[A_TOKEN\]\s*indeed", said), said
 
