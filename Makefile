@@ -78,7 +78,7 @@ pytest:
 	cd python && MAKEFLAGS= FATHOM=$$PWD/../target/debug/fathom $(NICE) ../.venv/bin/pytest -n $(WORKERS)
 
 engines: python-dev ## the rollup by DuckDB and ClickHouse against the local scan, 50 random recordings
-	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py
+	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py tests/dataset/test_layout.py
 
 test-rust: cargo ## the Rust half's
 	MAKEFLAGS= cargo test $(QUIET) --workspace --locked --no-fail-fast

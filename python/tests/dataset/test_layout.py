@@ -1,6 +1,7 @@
 """Closed segments of format version 2 lack what can be derived: every row reads as it was written."""
 
 import gc
+import os
 
 import duckdb
 import numpy as np
@@ -178,13 +179,12 @@ def by_spark():
     gc.collect()
 
 
-@pytest.fixture(
-    params=[
-        "duckdb",
-        # PySpark drops the sockets of its answers without closing them, which pytest makes a failure.
-        pytest.param("spark", marks=pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")),
-    ]
-)
+# PySpark drops the sockets of its answers without closing them, which pytest makes a failure.
+SPARK = pytest.param("spark", marks=pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+
+
+# A session of Spark takes a busy machine a minute: with the other long tests of engines, by `make engines`.
+@pytest.fixture(params=["duckdb", *([SPARK] if "FATHOM_ENGINE_SETS" in os.environ else [])])
 def by_sql(request):
     """The query of the format's description, run by an engine."""
     text = (ROOT / "schema/recording.md").read_text()

@@ -60,7 +60,7 @@ enum Recorded {
 }
 
 /// Where more than this share of the wall time is open, the estimates are not given.
-pub(super) const OPEN_AT_MOST: f64 = 0.25;
+const OPEN_AT_MOST: f64 = 0.25;
 
 const NO_RTT: &str = "no round trip of the path was measured beside it";
 const SELDOM_SEEN: &str = "what the server did while it was waited for was not seen often enough";

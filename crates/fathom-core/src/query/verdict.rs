@@ -1,6 +1,5 @@
 //! Of many queries: whose time most of it is, and how sure that is.
 
-use super::split::OPEN_AT_MOST;
 use super::{PARTIES, Part, Party, Split};
 
 /// How sure a verdict is.
@@ -49,13 +48,12 @@ impl Verdict {
         ))
     }
 
-    /// A party's share of all of their time: at least, estimated (`None`: more than a quarter of the time is of queries that have no
+    /// A party's share of all of their time: at least, estimated (`None`: more than half of the time is of queries that have no
     /// estimate, however few those are), at most.
     pub fn share(&self, party: Party) -> (f64, Option<f64>, f64) {
         let part = self.parts[party as usize];
         let of = |ns: u64| if self.wall_ns == 0 { 0.0 } else { ns as f64 / self.wall_ns as f64 };
-        let is_known = self.without_estimate_ns as f64 <= OPEN_AT_MOST * self.wall_ns as f64;
-        let estimate = is_known.then(|| of(part.ns));
+        let estimate = (self.without_estimate_ns <= self.wall_ns / 2).then(|| of(part.ns));
         (of(part.low_ns), estimate, of(part.high_ns).min(1.0))
     }
 

@@ -243,10 +243,10 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
             )
             # To the nanosecond, as it is written for machines, so that words for both read alike.
             parts[party] = PartyTime(*(float(round(end)) for end in (low, at, high)))
-    # As `fathom-core/query/verdict.rs`: an estimate counts where at most a quarter of the time is of queries
+    # As `fathom-core/query/verdict.rs`: an estimate counts where at most half of the time is of queries
     # that have none.
     mean = float(wall.mean()) if len(wall) else math.nan
-    whose, sure = _most(parts, mean, bool(4 * wall[~known].sum() <= wall.sum()))
+    whose, sure = _most(parts, mean, bool(2 * wall[~known].sum() <= wall.sum()))
     return Asked(
         path=path,
         asked=asked,
