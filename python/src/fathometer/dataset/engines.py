@@ -41,7 +41,7 @@ _NEEDS: Final = {"duckdb": "duckdb", "clickhouse": "chdb", "spark": "pyspark"}
 ENGINES: Final = tuple(_NEEDS)
 
 
-class File(NamedTuple):
+class ScannedFile(NamedTuple):
     """A file of samples."""
 
     name: str
@@ -57,7 +57,7 @@ class FilesOfOneQuery:
     """Recordings whose samples one query counts: all have the same silences."""
 
     gaps_ns: tuple[int, ...]
-    files: tuple[File, ...]
+    files: tuple[ScannedFile, ...]
 
 
 def roll_up(
@@ -98,7 +98,7 @@ def _engine(name: str) -> Callable[[FilesOfOneQuery], tuple[pa.Table, pa.Table]]
 
 def _batches(recordings: Sequence[Recording], scratch: Path) -> list[FilesOfOneQuery]:
     """The files of all recordings. What is in an open segment becomes a file of its own."""
-    by_gaps: dict[tuple[int, ...], list[File]] = {}
+    by_gaps: dict[tuple[int, ...], list[ScannedFile]] = {}
     for ordinal, recording in enumerate(recordings):
         source = recording.source
         if source is None or not source.rows:
@@ -108,11 +108,11 @@ def _batches(recordings: Sequence[Recording], scratch: Path) -> list[FilesOfOneQ
         for closed in source.closed:
             path = closed.path
             name = str(path.absolute()) if isinstance(path, Path) else str(path)
-            mine.append(File(name, ordinal, step, closed.derived))
+            mine.append(ScannedFile(name, ordinal, step, closed.derived))
         if source.open is not None and source.open.num_rows:
             file = scratch / f"open-{ordinal}.parquet"
             pq.write_table(source.open.select(_STORED), file)
-            mine.append(File(str(file), ordinal, step, derived=False))
+            mine.append(ScannedFile(str(file), ordinal, step, derived=False))
     return [FilesOfOneQuery(gaps, tuple(files)) for gaps, files in by_gaps.items()]
 
 
