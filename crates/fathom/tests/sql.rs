@@ -98,7 +98,7 @@ fn stopped(server: &Postgres, arguments: &[&str], stops: usize, stop_ms: u64, ru
             std::thread::sleep(Duration::from_millis(lasts));
         }
     }
-    result(&asked.wait_with_output().expect("its result"))
+    result(&support::ended(asked))
 }
 
 /// A backend that stands still shows what it did last: that it waits for a request. "Most of it is the path", high, by a stranger.
@@ -169,7 +169,7 @@ fn no_secret_is_kept_and_nothing_is_written_to_the_database() {
     let mut child =
         child.env_remove("PGPASSWORD").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"SELECT 'pr1vate'").unwrap();
-    assert!(child.wait_with_output().unwrap().status.success());
+    assert!(support::ended(child).status.success());
     for file in std::fs::read_dir(&dir).unwrap() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
         let text = String::from_utf8_lossy(&bytes);
@@ -248,7 +248,7 @@ fn a_server_that_dies_in_the_middle_loses_nothing_that_was_recorded() {
         assert!(Instant::now() < deadline, "it was never seen at work");
         server.ask(&["--count", "1", "--query", end]);
     }
-    let line = refused(&child.wait_with_output().unwrap());
+    let line = refused(&support::ended(child));
     assert!(line.contains("57P01"), "{line}");
     let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
@@ -274,7 +274,7 @@ fn ctrl_c_cancels_the_query_and_ends_with_the_summary() {
     }
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(interrupted.success());
-    let outcome = result(&child.wait_with_output().unwrap());
+    let outcome = result(&support::ended(child));
     assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &1.into()), "{outcome:#}");
     assert!(server.log().contains("canceling statement due to user request"), "{}", server.log());
     assert!(!sleeping(), "the server still works on it");

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
-use support::{FATHOM, signal};
+use support::{FATHOM, PATIENCE, ended, signal};
 
 /// A server that logs its client in, and answers nothing that it asks then; tells when something was asked.
 fn mute(mut stream: TcpStream, asked: &Sender<()>) {
@@ -46,9 +46,9 @@ fn an_interrupt_is_heard_while_the_server_is_asked_what_it_does() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    was_asked.recv().expect("the session is asked something");
+    was_asked.recv_timeout(PATIENCE).expect("the session is asked something");
     signal(&child, "INT");
-    let output = child.wait_with_output().expect("it ends");
+    let output = ended(child);
     let out = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(out.contains("the server's states are not known: "), "{out}");
     assert!(!out.contains("no whole answer within"), "it waited to the end: {out}");

@@ -352,7 +352,7 @@ fn ctrl_c_stops_the_query_and_ends_with_the_summary() {
         let kept = dir.path().join("kept");
         let (_tap, child) = under_way(server, &["--json", "--record", kept.to_str().unwrap()]);
         support::signal(&child, "INT");
-        let outcome = result(&child.wait_with_output().unwrap());
+        let outcome = result(&support::ended(child));
         assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &1.into()), "{outcome:#}");
         let notes = outcome["notes"].to_string();
         assert!(notes.contains("query 1 was ended by you"), "{notes}");
@@ -369,7 +369,7 @@ fn a_server_that_dies_in_the_middle_loses_nothing_that_was_recorded() {
     let kept = dir.path().join("kept");
     let (_tap, child) = under_way(server, &["--record", kept.to_str().unwrap()]);
     echo.kill();
-    let line = refused(&child.wait_with_output().unwrap(), 1);
+    let line = refused(&support::ended(child), 1);
     assert!(line.contains("query 1 has no whole answer"), "{line}");
     verify(&kept);
     assert!(kept.join("queries-00000.parquet").is_file());
