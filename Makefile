@@ -21,6 +21,8 @@ DEMO ?=
 
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
+# A test that hangs is to end a run of CI red, and soon.
+BOUND = $(if $(CI),timeout --kill-after=10 40m)
 
 .PHONY: help clients engines change-points report-pictures demo check check-rust check-python infra tofu test test-rust test-python pytest mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
 
@@ -75,13 +77,13 @@ test-python: cargo python-dev ## the Python half's
 
 # With the binary that is there.
 pytest:
-	cd python && MAKEFLAGS= FATHOM=$$PWD/../target/debug/fathom $(NICE) ../.venv/bin/pytest -n $(WORKERS)
+	cd python && MAKEFLAGS= FATHOM=$$PWD/../target/debug/fathom $(NICE) $(BOUND) ../.venv/bin/pytest -n $(WORKERS)
 
 engines: python-dev ## the rollup by DuckDB and ClickHouse against the local scan, 50 random recordings
 	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py tests/dataset/test_layout.py
 
 test-rust: cargo ## the Rust half's
-	MAKEFLAGS= cargo test $(QUIET) --workspace --locked --no-fail-fast
+	MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --no-fail-fast
 	@if [ "$${CI:-}" != true ]; then \
 	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace openssh-server,"; \
 	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
