@@ -43,6 +43,54 @@ pub fn cpu_times_ns() -> Option<(u64, u64)> {
     None
 }
 
+/// Lets go of the pages of this program's file that are mapped by now: most are of the start (the command line, the files that
+/// were read), and the kernel maps sixteen for each that is touched. They stay in its cache, and what is used again is mapped again
+/// without a read. To be called when a program has begun, where nothing waits for it. Gives how many bytes were asked to go;
+/// 0 where the system tells nothing of them.
+pub fn forget_the_start() -> usize {
+    #[cfg(target_os = "linux")]
+    {
+        let mut forgotten = 0_usize;
+        // SAFETY: the callback has the signature that is wanted, and `forgotten` outlives the call.
+        unsafe { libc::dl_iterate_phdr(Some(forget_unwritten), (&raw mut forgotten).cast()) };
+        forgotten
+    }
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
+/// For one object of this process: the program is the first, and the only one that is dealt with.
+#[cfg(target_os = "linux")]
+unsafe extern "C" fn forget_unwritten(
+    object: *mut libc::dl_phdr_info,
+    _size: libc::size_t,
+    forgotten: *mut libc::c_void,
+) -> libc::c_int {
+    // SAFETY: the loader passes a description that is valid during this call, with as many headers as it says.
+    let (object, headers) = unsafe {
+        let object = &*object;
+        (object, std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()))
+    };
+    // SAFETY: sysconf has no preconditions.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let mut bytes = 0;
+    // Never one that may be written: what relocation has put there stands in no file.
+    for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_W == 0) {
+        let begins = object.dlpi_addr as usize + header.p_vaddr as usize;
+        // Whole pages alone: a border may be shared with a segment that is written.
+        let (from, to) = (begins.next_multiple_of(page), (begins + header.p_memsz as usize) / page * page);
+        // SAFETY: a segment of the program that nobody writes, so each page of it is that of the file, now and when it is mapped again.
+        if to > from
+            && unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_DONTNEED) } == 0
+        {
+            bytes += to - from;
+        }
+    }
+    // SAFETY: the caller's number, which outlives the iteration.
+    unsafe { *forgotten.cast::<usize>() = bytes };
+    1
+}
+
 /// Kills the group of processes that this one leads (SIGKILL). One that is gone is no error; nothing elsewhere than on Unix.
 pub fn kill_group(leader: u32) {
     #[cfg(unix)]
@@ -71,6 +119,33 @@ mod tests {
         assert!(std::hint::black_box(&held).contains(&1));
         // Other tests of this process may free memory meanwhile, but not half of this.
         assert!(after >= before + SIZE as u64 / 2, "{before} then {after}");
+    }
+
+    /// What is forgotten is there again when it is used: this test goes on to run.
+    #[test]
+    fn the_pages_of_the_start_are_forgotten_and_come_back() {
+        let of_the_file = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("RssFile:")).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+        };
+        // All of the program's text is touched.
+        let text = std::fs::read("/proc/self/maps").unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let program = std::env::current_exe().unwrap();
+        for line in text.lines().filter(|l| l.contains(" r-xp ") && l.ends_with(program.to_str().unwrap())) {
+            let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
+            let at = |address| usize::from_str_radix(address, 16).unwrap();
+            for page in (at(from)..at(to)).step_by(4096) {
+                // SAFETY: mapped and readable, as the kernel has just said.
+                std::hint::black_box(unsafe { std::ptr::read_volatile(page as *const u8) });
+            }
+        }
+        let before = of_the_file();
+        let forgotten = super::forget_the_start();
+        let after = of_the_file();
+        assert!(forgotten > 100 << 10, "{forgotten}");
+        assert!(after + 100 < before, "{before} kB, then {after}");
     }
 
     #[test]

@@ -143,6 +143,9 @@ impl Server {
         let end_ns = self.run_for_ns.map(|run_for| started_ns.saturating_add(run_for));
         let mut events = Events::with_capacity(EVENTS_A_TURN);
         let mut now_ns = started_ns;
+        // Where the kernel has no such thing, this thread waits its turn as any other. Threads that this one starts have it too.
+        let _ = fathom_os::assist::short_slices();
+        fathom_os::process::forget_the_start();
         if let Some(period) = self.pause_clock
             && let Err(e) = self.shared.clock.watch_pauses(period)
         {

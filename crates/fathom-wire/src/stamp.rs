@@ -115,8 +115,17 @@ impl Stamper {
             if at == 0 {
                 self.received_ns = view.received_ns;
             }
-            let taken = bytes.len().min(IDENTITY_LEN - at);
-            self.identity[at..at + taken].copy_from_slice(&bytes[..taken]);
+            // Whole, as a rule; and of a known length it is copied without a call.
+            let taken = if at == 0
+                && let Some(whole) = bytes.first_chunk()
+            {
+                self.identity = *whole;
+                IDENTITY_LEN
+            } else {
+                let taken = bytes.len().min(IDENTITY_LEN - at);
+                self.identity[at..at + taken].copy_from_slice(&bytes[..taken]);
+                taken
+            };
             self.read_identity(at + taken);
             taken
         } else if at < HEADER_LEN {
@@ -128,7 +137,13 @@ impl Stamper {
             }
             let taken = bytes.len().min(HEADER_LEN - at);
             if let Some(part) = &self.part {
-                bytes[..taken].copy_from_slice(&part[at - IDENTITY_LEN..at - IDENTITY_LEN + taken]);
+                if at == IDENTITY_LEN
+                    && let Some(whole) = bytes.first_chunk_mut()
+                {
+                    *whole = *part;
+                } else {
+                    bytes[..taken].copy_from_slice(&part[at - IDENTITY_LEN..at - IDENTITY_LEN + taken]);
+                }
             }
             taken
         } else {

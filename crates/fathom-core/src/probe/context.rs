@@ -90,12 +90,11 @@ impl Context {
         self.speak.is_none() && self.settings.request == Request::Echo
     }
 
+    #[inline]
     pub(super) fn poll(&mut self) -> Option<Output> {
-        let output = self.outputs.pop_front();
-        if tracing::enabled!(tracing::Level::TRACE) && output.is_some() {
-            tracing::trace!("{output:?}");
-        }
-        output
+        let output = self.outputs.pop_front()?;
+        tracing::trace!("{output:?}");
+        Some(output)
     }
 
     pub(super) fn has_outputs(&self) -> bool {

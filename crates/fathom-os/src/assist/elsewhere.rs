@@ -35,6 +35,11 @@ pub fn realtime_priority(level: u8) -> io::Result<String> {
 }
 
 /// Refused on this system.
+pub fn short_slices() -> io::Result<String> {
+    unsupported("run in short slices")
+}
+
+/// Refused on this system.
 pub fn lock_memory() -> io::Result<String> {
     unsupported("lock this process's memory")
 }

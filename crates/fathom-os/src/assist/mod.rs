@@ -10,7 +10,7 @@ mod system;
 
 pub use system::{
     CpuLatencyHold, background_priority, hold_cpu_latency, lock_memory, pin_to_cpu, precise_timers,
-    raise_open_files, realtime_priority,
+    raise_open_files, realtime_priority, short_slices,
 };
 
 /// The error of an operation, in one line with its remedy, of the same kind as its cause.
@@ -68,6 +68,40 @@ mod tests {
         assert_eq!(nice, (before + 10).min(19));
         assert_eq!(policy, i64::from(libc::SCHED_BATCH));
         assert_eq!((stat(19), stat(41)), (before, i64::from(libc::SCHED_OTHER)));
+    }
+
+    /// The slice in ns that the kernel tells of this thread; 0: it knows none.
+    fn slice() -> u64 {
+        let mut attr = [0_u8; 48];
+        // SAFETY: the buffer is valid for writes of the size that is given; 0 is the calling thread.
+        let outcome = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, attr.as_mut_ptr(), attr.len(), 0) };
+        assert_eq!(outcome, 0);
+        u64::from_ne_bytes(attr[24..32].try_into().unwrap())
+    }
+
+    #[test]
+    fn only_the_thread_that_asks_gets_short_slices_and_keeps_its_niceness() {
+        let before = (stat(19), stat(41), slice());
+        let (answer, nice, policy, slice_then) = apart(|| {
+            rustix::process::setpriority_process(None, 3).unwrap();
+            (short_slices(), stat(19), stat(41), slice())
+        });
+        assert_eq!((nice, policy), (3, i64::from(libc::SCHED_OTHER)));
+        match answer {
+            Ok(granted) => assert!(slice_then == 100_000 && granted.contains("100 µs"), "{granted}"),
+            Err(error) => assert!(error.to_string().contains("Linux 6.12"), "{error}"),
+        }
+        assert_eq!((stat(19), stat(41), slice()), before);
+    }
+
+    #[test]
+    fn a_policy_that_was_chosen_is_left_as_it_is() {
+        let (answer, policy) = apart(|| {
+            background_priority().unwrap();
+            (short_slices(), stat(41))
+        });
+        assert_eq!(policy, i64::from(libc::SCHED_BATCH));
+        assert!(answer.unwrap_err().to_string().contains("another scheduling policy"));
     }
 
     #[test]

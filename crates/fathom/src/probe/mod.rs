@@ -173,6 +173,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         });
         // It waits for this.
         let _ = hand_over.send(recorder);
+        // Nothing is under way yet.
+        fathom_os::process::forget_the_start();
         let started_ns = mono_ns();
         for ready in ready_to_go {
             let _ = ready.send(());

@@ -63,8 +63,9 @@ pub(super) fn hold_cpu_latency(config: &Config) -> Option<(String, Option<assist
 /// recorded, and the run goes on without it.
 pub(super) fn help_for_probing(config: &Config) -> Granted {
     let mut granted = Granted::new();
-    // Timers to the microsecond cost nothing to ask and need no right.
+    // Both cost nothing to ask and need no right.
     note(&mut granted, "precise_timers", assist::precise_timers(), false);
+    note(&mut granted, "short_slices", assist::short_slices(), false);
     if let Some(cpu) = config.cpu {
         note(&mut granted, "cpu", assist::pin_to_cpu(cpu), true);
     }

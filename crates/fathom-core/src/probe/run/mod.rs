@@ -114,6 +114,7 @@ impl Probe {
     }
 
     /// The next output; `None`: there is none until an input comes or the time of the next wake-up.
+    #[inline]
     pub fn poll(&mut self) -> Option<Output> {
         self.cx.poll()
     }
