@@ -80,9 +80,9 @@ def find_tool(named: Path | None) -> str:
 class Tool:
     """Called in the copy of a lab's root."""
 
-    def __init__(self, place: LabPlace, say: Callable[[str], None]) -> None:
+    def __init__(self, place: LabPlace, say: Callable[[str], None], program: str) -> None:
         self._place = place
-        self._program = str((place.begun or {})["tool"])
+        self._program = program
         self._say = say
         kept = {name: value for name, value in os.environ.items() if not _OURS.fullmatch(name)}
         # It is asked nothing, asks nothing, and leaves out advice on what to call next.
@@ -194,7 +194,9 @@ class Tool:
 
     def _gone(self, error: OSError) -> FathometerError:
         return FathometerError(
-            "work on a lab", f"{self._program}: {error.strerror}", "this lab was begun with it: put it back"
+            "work on a lab",
+            f"{self._program}: {error.strerror}",
+            "this lab was made with it: put it back, or name another with --tool",
         )
 
 
