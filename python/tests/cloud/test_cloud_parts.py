@@ -225,6 +225,37 @@ def test_a_host_that_would_be_there_after_its_end_is_not_made(tmp_path, minutes,
         _must_end_later(work, plan, proposal)
 
 
+def test_a_program_that_was_moved_is_named_anew_if_it_can_read_the_state(tmp_path):
+    """OpenTofu made plans with a state of Terraform's, and ended at showing it."""
+    programs = {}
+    for name in ("OpenTofu", "Terraform"):
+        programs[name] = tmp_path / name
+        programs[name].write_text(
+            f'#!/bin/sh\n[ $# = 1 ] && echo {name} v1.12.6 || echo \'{{"terraform_version": "1.12.6"}}\'\n'
+        )
+        programs[name].chmod(0o755)
+    place = LabPlace(tmp_path / "lab")
+    place.make()
+    place.note("cloud.begun", cloud="azure", root="zones", id="1", lab="azure-zones", tool="/gone/terraform")
+    place.root.mkdir(parents=True)
+    provider = 'provider[\\"registry.terraform.io/hashicorp/azurerm\\"]'
+    place.state_file.write_text(f'{{"resources": [{{"provider": "{provider}"}}]}}')
+
+    def named(name):
+        work = Work(LabPlace(place.directory), "azure-zones", yes=True, tool=programs[name])
+        with work.held():
+            return LabPlace(place.directory).program
+
+    with pytest.raises(
+        FathometerError, match=r"is OpenTofu, which does not show a state of Terraform's; name a Ter"
+    ):
+        named("OpenTofu")
+    assert LabPlace(place.directory).program == "/gone/terraform"
+    assert named("Terraform") == str(programs["Terraform"])
+    place.state_file.write_text(place.state_file.read_text().replace("terraform.io", "opentofu.org"))
+    assert named("OpenTofu") == str(programs["OpenTofu"])
+
+
 def test_nothing_is_made_where_its_state_may_not_fit(tmp_path, monkeypatch):
     """The tool writes its state in place: on a full disk it was torn, and so was what it set aside."""
     _must_have_room(LabPlace(tmp_path))

@@ -36,6 +36,8 @@ LOOK_S: Final = 0.1
 MOST_WORDS: Final = 2000
 """Characters of an error that are shown."""
 _OLDEST: Final = (1, 8)
+_TERRAFORMS: Final = '"registry.terraform.io/'
+"""As the provider of a thing in a state is quoted."""
 _OURS: Final = re.compile(r"TF_(?:DATA_DIR|WORKSPACE|LOG\w*|IN_AUTOMATION|INPUT|CLI_ARGS\w*)")
 """What would lead it elsewhere, or make it write requests with their secrets into its log."""
 
@@ -75,6 +77,25 @@ def find_tool(named: Path | None) -> str:
     if number < _OLDEST:
         raise FathometerError("work on a lab", f"{found} is version {version}", INSTALL)
     return str(Path(found).absolute())
+
+
+def must_read(place: LabPlace, program: str) -> None:
+    """Raises `FathometerError` where a program cannot tell what the lab's state has: OpenTofu plans with a
+    state of Terraform's, and does not show it.
+    """
+    try:
+        state = place.state_file.read_text(encoding="utf-8", errors="replace")
+        said = subprocess.run(  # noqa: S603 - what the user named
+            [program, "version"], capture_output=True, check=True, timeout=60
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return
+    if _TERRAFORMS in state and said.startswith(b"OpenTofu"):
+        raise FathometerError(
+            "work on a lab",
+            f"{program} is OpenTofu, which does not show a state of Terraform's",
+            "name a Terraform with --tool",
+        )
 
 
 class Tool:

@@ -19,7 +19,7 @@ from fathometer.clean import cleaned
 from fathometer.cloud.journal import LabPlace, all_usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate, hourly
-from fathometer.cloud.tool import Exit, Tool, find_tool, wait_for_earlier
+from fathometer.cloud.tool import Exit, Tool, find_tool, must_read, wait_for_earlier
 from fathometer.cloud.trouble import advice
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
@@ -71,7 +71,8 @@ class Work:
             self.place = LabPlace(self.place.directory)
             if self.place.begun is not None:
                 wait_for_earlier(self.place, self.say, end=end_earlier)
-                if self.named not in {None, self.place.program}:
+                if self.named is not None and self.named != self.place.program:
+                    must_read(self.place, self.named)
                     self.place.note("tool.named", tool=self.named)
             yield
 
