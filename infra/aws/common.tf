@@ -30,6 +30,11 @@ variable "user" {
   description = "The user that SSH logs in as: the one that the image gives the key to."
   type        = string
   default     = "ubuntu"
+
+  validation {
+    condition     = can(regex("^[a-z_][a-z0-9_-]{0,31}$", var.user))
+    error_message = "Use up to 32 small letters, digits, - and _, a letter first."
+  }
 }
 
 variable "size" {

@@ -38,6 +38,21 @@ variable "user" {
   description = "The user that SSH logs in as."
   type        = string
   default     = "azureuser"
+
+  validation {
+    condition     = can(regex("^[a-z_][a-z0-9_-]{0,31}$", var.user))
+    error_message = "Use up to 32 small letters, digits, - and _, a letter first."
+  }
+
+  # "Disallowed values" of `adminUsername` in Microsoft's reference of virtual machines, as far as they have that shape.
+  validation {
+    condition = !contains([
+      "a", "actuser", "adm", "admin", "admin1", "admin2", "administrator", "aspnet", "backup", "console", "david", "guest", "john",
+      "owner", "root", "server", "sql", "support", "support_388945a0", "sys", "test", "test1", "test2", "test3", "user", "user1",
+      "user2", "user3", "user4", "user5",
+    ], var.user)
+    error_message = "Azure takes no user of that name. Use another, as azureuser."
+  }
 }
 
 variable "size" {

@@ -14,6 +14,26 @@ usage() {
   exit 2
 }
 
+# may_begin SSH_FROM: ends where `az` would refuse what was given, or take it for something else, once half of the lab is made.
+may_begin() {
+  local from=$1 byte='(0|[1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])'
+  [[ -n $from ]] || usage
+  # A network of IPv4, and not the world.
+  [[ $from =~ ^$byte\.$byte\.$byte\.$byte/(1[6-9]|2[0-9]|3[0-2])$ ]] || {
+    echo "$from: no network of IPv4 of /16 or smaller; write it as in 198.51.100.7/32" >&2
+    exit 2
+  }
+  # "Disallowed values" of `adminUsername` in Microsoft's reference of virtual machines.
+  local refused=" administrator admin user user1 test user2 test1 user3 admin1 1 123 a actuser adm admin2 aspnet backup console david guest \
+john owner root server sql support support_388945a0 sys test2 test3 user4 user5 "
+  [[ $LAB_USER =~ ^[a-z_][a-z0-9_-]{0,31}$ && $refused != *" $LAB_USER "* ]] || {
+    echo "LAB_USER: \"$LAB_USER\" cannot be the user's name on Azure; use small letters, digits, - and _, as in azureuser, and none of:$refused" >&2
+    exit 2
+  }
+  [[ -r $KEY ]] || { echo "$KEY: no public key; name one with KEY=FILE" >&2; exit 2; }
+  [[ $(head -c 4 "$KEY") == ssh- ]] || { echo "$KEY: it does not begin as a public key does (ssh-ed25519, ssh-rsa); name FILE.pub with KEY" >&2; exit 2; }
+}
+
 # broke_off: what can be done, whoever ended it: `az`, one of the checks here, or Ctrl-C.
 broke_off() {
   local code=$?
@@ -27,9 +47,7 @@ END
 # begin NAME SSH_FROM: the group, the network, and who may come in.
 begin() {
   local from=${2:-}
-  # A network of IPv4, and not the world.
-  [[ $from =~ ^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/(1[6-9]|2[0-9]|3[0-2])$ ]] || usage
-  [[ -r $KEY ]] || { echo "$KEY: no public key; name one with KEY=FILE" >&2; exit 2; }
+  may_begin "$from"
   [[ $HOURS =~ ^[0-9]+$ ]] && HOURS=$((10#$HOURS))
   ((HOURS >= 1 && HOURS <= 23)) || { echo "HOURS: from 1 to 23, as hosts are deallocated at a time of day" >&2; exit 2; }
   GROUP=$1

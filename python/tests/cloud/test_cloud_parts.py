@@ -1,8 +1,9 @@
 """What `fathom cloud` is made of, without any tool."""
 
+import io
 import json
 import subprocess
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,12 +11,18 @@ import pytest
 
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import copy, find, roots
-from fathometer.cloud.make import _is_approved, _must_have_room, _must_have_time_left, know_hosts
-from fathometer.cloud.measure import run
-from fathometer.cloud.planned import Resource, read_plan, read_state
+from fathometer.cloud.make import (
+    _is_approved,
+    _must_end_later,
+    _must_have_room,
+    _must_have_time_left,
+    know_hosts,
+)
+from fathometer.cloud.measure import claim_page, page_of, run
+from fathometer.cloud.planned import Plan, Resource, read_plan, read_state
 from fathometer.cloud.prices import Price, estimate, hourly
 from fathometer.cloud.remove import down
-from fathometer.cloud.settings import Given, end_of
+from fathometer.cloud.settings import Given, Proposal, end_of
 from fathometer.cloud.withheld import secrets_of
 from fathometer.cloud.work import Work, remaining
 from fathometer.errors import FathometerError
@@ -202,6 +209,53 @@ def test_hosts_whose_end_has_come_are_not_gone_on_with(tmp_path):
         _must_have_time_left(work, Given())
 
 
+@pytest.mark.parametrize(("minutes", "refused"), [(2, True), (30, False)])
+def test_a_host_that_would_be_there_after_its_end_is_not_made(tmp_path, minutes, refused):
+    """A lab for a second was made, and its hosts ran until its time of day came again."""
+    work = Work(LabPlace(tmp_path), "azure-zones", yes=True)
+    ends = datetime.now(UTC) + timedelta(minutes=minutes)
+    proposal = Proposal({"expires": f"{ends:%Y-%m-%dT%H:%M:%SZ}"}, None, None)
+    host, network = Resource("a", "azurerm_linux_virtual_machine", {}), Resource("b", "azurerm_subnet", {})
+    _must_end_later(work, Plan((network,), (), (), (network,)), proposal)
+    plan = Plan((host,), (), (), (host,))
+    if refused:
+        with pytest.raises(FathometerError, match=r"may not be there by then.*with --for 4h"):
+            _must_end_later(work, plan, proposal)
+    else:
+        _must_end_later(work, plan, proposal)
+
+
+def test_a_program_that_was_moved_is_named_anew_if_it_can_read_the_state(tmp_path):
+    """OpenTofu made plans with a state of Terraform's, and ended at showing it."""
+    programs = {}
+    for name in ("OpenTofu", "Terraform"):
+        programs[name] = tmp_path / name
+        programs[name].write_text(
+            f'#!/bin/sh\n[ $# = 1 ] && echo {name} v1.12.6 || echo \'{{"terraform_version": "1.12.6"}}\'\n'
+        )
+        programs[name].chmod(0o755)
+    place = LabPlace(tmp_path / "lab")
+    place.make()
+    place.note("cloud.begun", cloud="azure", root="zones", id="1", lab="azure-zones", tool="/gone/terraform")
+    place.root.mkdir(parents=True)
+    provider = 'provider[\\"registry.terraform.io/hashicorp/azurerm\\"]'
+    place.state_file.write_text(f'{{"resources": [{{"provider": "{provider}"}}]}}')
+
+    def named(name):
+        work = Work(LabPlace(place.directory), "azure-zones", yes=True, tool=programs[name])
+        with work.held():
+            return LabPlace(place.directory).program
+
+    with pytest.raises(
+        FathometerError, match=r"is OpenTofu, which does not show a state of Terraform's; name a Ter"
+    ):
+        named("OpenTofu")
+    assert LabPlace(place.directory).program == "/gone/terraform"
+    assert named("Terraform") == str(programs["Terraform"])
+    place.state_file.write_text(place.state_file.read_text().replace("terraform.io", "opentofu.org"))
+    assert named("OpenTofu") == str(programs["OpenTofu"])
+
+
 def test_nothing_is_made_where_its_state_may_not_fit(tmp_path, monkeypatch):
     """The tool writes its state in place: on a full disk it was torn, and so was what it set aside."""
     _must_have_room(LabPlace(tmp_path))
@@ -235,10 +289,34 @@ def test_recordings_are_not_put_where_down_removes_them(tmp_path, where):
     place.make()
     place.note("apply.done")
     (tmp_path / "state/link").symlink_to("lab")
+    work = Work(place, "own-lab", yes=True)
     with pytest.raises(FathometerError, match=r"would be lost.*--output DIR"):
-        run(Work(place, "own-lab", yes=True), place.directory / where, None, None, (), quick=False)
+        run(work, place.directory / where, None, None, (), quick=False, report=False)
     assert not place.overlaps(tmp_path / "recordings")
     assert not place.overlaps(tmp_path / "state/lab-2")
+
+
+def test_a_report_replaces_nobodys_file_unasked_and_its_own_unasked(tmp_path, monkeypatch):
+    """Told before anything is measured: it takes an hour."""
+    place = LabPlace(tmp_path / "lab")
+    place.make()
+    place.note("apply.done")
+    output = tmp_path / "recordings"
+    page = page_of(output)
+    page.write_text("thesis")
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(FathometerError, match="nobody answered"):
+        run(Work(place, "own-lab", yes=False), output, None, None, (), quick=False, report=True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    with pytest.raises(
+        FathometerError, match=rf"{page} is there; move it elsewhere, or name another --output"
+    ):
+        claim_page(Work(LabPlace(place.directory), "own-lab", yes=False), page)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    claim_page(Work(LabPlace(place.directory), "own-lab", yes=False), page)
+    # The next `run` of the lab writes it again.
+    claim_page(Work(LabPlace(place.directory), "own-lab", yes=False), page)
+    assert page.read_text() == "thesis"
 
 
 def test_a_removal_is_ended_under_the_lock_and_takes_nothing_else(tmp_path):
@@ -261,6 +339,12 @@ def test_a_removal_is_ended_under_the_lock_and_takes_nothing_else(tmp_path):
 def test_how_long_a_lab_is_for(tmp_path):
     now = datetime(2026, 11, 23, 12, 0, 30, tzinfo=UTC)
     assert end_of("90m", now) == "2026-11-23T13:30:30Z"
+    assert (end_of("30m", now), end_of("24h", now)) == ("2026-11-23T12:30:30Z", "2026-11-24T12:00:30Z")
+    for wrong in ("1s", "29m", "24h 1s", "0s", "soon"):
+        with pytest.raises(
+            FathometerError, match="of at least 30m, as making takes minutes, and at most 24h"
+        ):
+            end_of(wrong, now)
     place = LabPlace(tmp_path)
     assert remaining(place, now) is None
     place.entries.append({"kind": "settings", "expires": end_of("90m", now)})

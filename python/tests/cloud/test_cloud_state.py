@@ -127,6 +127,7 @@ def test_a_half_made_lab_whose_state_is_gone_is_not_begun_anew(person):
     az.unlink()
     said = person("up", "azure-zones", "--yes", code=1)
     assert "whether something was made could not be found out: `az` is not installed" in said
+    assert "where you see yourself that nothing of it is there, begin anew with --directory DIR" in said
     assert kinds(person).count("apply.started") == 1
     az.symlink_to(program)
     state.write_text(whole)

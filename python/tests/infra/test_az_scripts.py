@@ -112,11 +112,34 @@ def test_what_the_labs_are_about_differs(az):
     }
 
 
-@pytest.mark.parametrize("word", ["", "0.0.0.0/0", "198.51.100.7", "10.0.0.0/8", "everybody"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("", "0.0.0.0/0", "198.51.100.7", "10.0.0.0/8", "everybody", "198.51.100.256/32", "300.1.1.1/24"),
+        *("198.51.100.07/32", "198.51.100.7/32 0.0.0.0/0", "1198.51.100.7/32"),
+    ],
+)
 def test_nothing_is_made_for_the_whole_world(az, word):
     done, calls = az("two-hosts", word)
     assert done.returncode == 2
     assert "198.51.100.7/32" in done.stderr
+    assert calls == []
+
+
+@pytest.mark.parametrize("user", ["root", "admin", "Azureuser", "-x", "a b", "1st", "a" * 33, "user;reboot"])
+def test_a_user_that_azure_refuses_is_told_before_anything_is_made(az, user):
+    """`az` said so at the first host, when a group, a network and an address were there, and cost."""
+    done, calls = az("two-hosts", "198.51.100.7/32", LAB_USER=user)
+    assert done.returncode == 2
+    assert f'LAB_USER: "{user}" cannot be the user' in done.stderr
+    assert calls == []
+
+
+def test_a_private_key_is_given_to_nobody(az, tmp_path):
+    (tmp_path / "id").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n")
+    done, calls = az("two-hosts", "198.51.100.7/32", KEY=str(tmp_path / "id"))
+    assert done.returncode == 2
+    assert "it does not begin as a public key does" in done.stderr
     assert calls == []
 
 

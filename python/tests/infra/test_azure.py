@@ -2,11 +2,14 @@
 
 import base64
 import json
+import os
+import re
+import subprocess
 from ipaddress import ip_network
 
 import pytest
 
-from support.terraform import GIVEN, Lab, lab_of, of_root, roots
+from support.terraform import GIVEN, Lab, lab_of, of_root, roots, texts
 
 PRIVATE = ip_network("10.0.0.0/8")
 JUMPS = [False, True]
@@ -131,14 +134,34 @@ def test_a_name_of_azurerm_4_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("lab", [of_root("azure", "hub-and-spoke")], indirect=True)
-def test_a_firewall_can_have_as_many_rules_as_the_docs_say(lab):
-    """A single `range()` of HCL ends at 1,024."""
-    for number in (1, 1000, 10000):
+def test_a_firewall_can_have_as_many_rules_as_the_docs_say(lab, tmp_path):
+    """A single `range()` of HCL ends at 1,024: it is put together of pieces, of which 2,500 rules have three.
+    A plan of 10,000 takes ten seconds, so of those the pieces alone are looked at.
+    """
+    for number in (1, 2500):
         resources, _ = lab.plan(ways=["firewall"], zones=["1"], firewall_rules_before=number)
         (group,) = of(resources, "firewall_policy_rule_collection_group")
         rules = group["network_rule_collection"][0]["rule"]
         assert [r["name"] for r in rules] == [f"before-{n}" for n in range(number)]
         assert len({(r["source_addresses"][0], r["destination_ports"][0]) for r in rules}) == number
+    pieces = re.search(
+        r"^locals \{.*?^\}$", texts("azure/modules/firewall"), re.MULTILINE | re.DOTALL
+    ).group()
+    (tmp_path / "main.tf").write_text(f'variable "rules_before" {{ type = number }}\n{pieces}\n')
+    asked = (
+        "[length(local.rules_before), length(toset(local.rules_before)), try(max(local.rules_before...), -1)]"
+    )
+    for number in (0, 999, 1000, 1001, 10000):
+        done = subprocess.run(
+            [lab.tool, "console", f"-var=rules_before={number}"],
+            input=asked,
+            cwd=tmp_path,
+            env={**os.environ, **lab.env},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert re.findall(r"-?\d+", done.stdout) == [str(number), str(number), str(number - 1)]
     for number in (-1, 10001, 1.5):
         (error,) = lab.refused(ways=["firewall"], zones=["1"], firewall_rules_before=number)
         assert "A whole number from 0 to 10000" in error
@@ -221,6 +244,21 @@ def test_hosts_are_told_their_mtu(lab):
     assert "Whole bytes from 1280 to 9000" in refused
 
 
+@pytest.mark.parametrize("lab", [of_root("azure", "placement")], indirect=True)
+def test_a_factor_that_the_lab_does_not_know_is_refused(lab):
+    """It was dropped unseen, and a lab of one row was made."""
+    (refused,) = lab.refused(factors={"accelerated_networks": [False, True]})
+    assert "The lab knows the factors accelerated_networking, proximity_group" in refused
+    (refused,) = lab.refused(factors={"availability_set": ["sometimes"], "mtu": [1500]})
+    assert "Give each factor its levels, each once" in refused
+    row = {"accelerated_networking": True, "proximity_group": False, "availability_set": False}
+    (refused,) = lab.refused(rows={"a": {**row, "mtus": 4000}})
+    assert "may have mtu, and nothing else" in refused
+    resources, _ = lab.plan(rows={"a": {**row, "mtu": 4000}, "b": row})
+    names = {"a-client", "a-server", "b-client", "b-server"}
+    assert {h["name"] for h in of(resources, "linux_virtual_machine")} == names
+
+
 @pytest.mark.parametrize("lab", [of_root("azure", "nat")], indirect=True)
 def test_only_the_subnet_of_the_client_goes_out_by_the_nat_gateway(lab):
     resources, _ = lab.plan(idle_timeout_minutes=30)
@@ -232,5 +270,7 @@ def test_only_the_subnet_of_the_client_goes_out_by_the_nat_gateway(lab):
     direct, by_nat = told["scenarios"]
     assert direct["address"] is None
     assert by_nat["address"] not in {None, *(h["address"] for h in told["hosts"])}
-    (refused,) = lab.refused(idle_timeout_minutes=3)
+    # Azure says so of a user at the first host.
+    refused = " ".join(lab.refused(idle_timeout_minutes=3, user="root"))
     assert "Whole minutes from 4 to 120" in refused
+    assert "Azure takes no user of that name" in refused

@@ -65,7 +65,16 @@ def test_a_longer_life_is_a_change_that_is_asked_about(cloud):
     root = cloud.place / "labs/azure/zones"
     shutil.rmtree(root / ".terraform/providers")
     (root / "terraform.tfstate").rename(root / "errored.tfstate")
-    out, err = cloud("down", "azure-zones", "--yes", "--by-state")
+    # So is a program that was moved.
+    moved = (cloud.programs / "tofu").rename(cloud.home / "moved")
+    _, err = cloud("down", "azure-zones", "--yes", "--by-state", code=1)
+    assert (
+        "No such file or directory; this lab was made with it: put it back, or name another with --tool"
+        in err
+    )
+    _, err = cloud("down", "azure-zones", "--tool", "nowhere", code=1)
+    assert "nowhere is no program" in err
+    out, err = cloud("down", "azure-zones", "--yes", "--by-state", "--tool", moved)
     assert "taking back errored.tfstate" in err
     assert "to be removed: 45 things" in out
     assert not cloud.place.exists()
@@ -105,6 +114,12 @@ def test_a_program_that_is_missing_is_named_with_where_to_get_it(cloud):
         (("azure-zone",), "azure-zones"),
         ((*GIVEN, "--for", "25h"), "at most 24h"),
         ((*GIVEN, "--for", "soon"), "at most 24h"),
+        # Hosts would be there after their end, and run on.
+        ((*GIVEN, "--for", "1s"), 'cannot be there for "1s"; use a duration of at least 30m'),
+        ((*GIVEN, "--var", "expires=2030-01-01T00:00:00Z"), "say how long it is for: --for 6h"),
+        ((*GIVEN, "--var", "ssh_from=10.9.0.0/16"), '--from says what --var says of "ssh_from"'),
+        ((*GIVEN, "--var", "public_jump=false"), '--public-jump says what --var says of "public_jump"'),
+        ((*GIVEN, "--key", "k", "--var", "ssh_public_key=k"), "--key says what --var says"),
         ((*GIVEN, "--var", "zone=1"), 'no variable "zone"'),
         ((*GIVEN, "--var", "zones"), "NAME=VALUE"),
     ],

@@ -31,6 +31,7 @@ REFUSED = {
     "name": "lower-case letters",
     "zones": "Name one zone or more",
     "port": "Give a port",
+    "user": "small letters, digits",
 }
 
 
@@ -155,7 +156,7 @@ def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path
             "zones": ["1", "1"],
             "port": 65536,
         },
-        {"ssh_from": "198.51.100.7", "port": 7007.5},
+        {"ssh_from": "198.51.100.7", "port": 7007.5, "user": "Root"},
     ],
     ids=["all", "others", "one"],
 )

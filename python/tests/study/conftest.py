@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.forked import Forker
 from support.lab import Lab
 from support.machines import Machines, lacking
 from support.programs import fathom, missing, tool
@@ -41,9 +42,17 @@ def machines(_machines):
         machine.leave()
 
 
+@pytest.fixture(scope="session")
+def forker():
+    parts = ("command", "run", "read", "plan", "outputs", "stop", "watch.terminal")
+    made = Forker(["fathometer.cli", *(f"fathometer.study.{name}" for name in parts)])
+    yield made
+    made.end()
+
+
 @pytest.fixture
-def lab(tmp_path, machines, binary):
+def lab(tmp_path, machines, binary, forker):
     """A study of theirs."""
-    lab = Lab(tmp_path, machines, binary)
+    lab = Lab(tmp_path, machines, binary, forker)
     yield lab
     lab.end()

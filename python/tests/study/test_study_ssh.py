@@ -10,7 +10,7 @@ import pytest
 
 from fathometer.dataset import open_recording, open_recordings
 from fathometer.study.journal import finished
-from support.lab import LONG, crash, ended, signalled
+from support.lab import LONG, crash, ended
 from support.machines import until
 
 
@@ -216,7 +216,7 @@ def test_ctrl_c_and_on(lab):
     lab.write([("a", "b"), ("b", "c")], "every = '10ms'\ncount = 100", repetitions=2)
     process = lab.begin()
     lab.noted("run.finished")
-    signalled(process, signal.SIGINT)
+    process.send_signal(signal.SIGINT)
     assert "the same command goes on" in ended(process, 1)
     lab.assert_nothing_left()
     done = finished(lab.entries)

@@ -12,7 +12,7 @@ import pytest
 
 from fathometer.dataset import open_recording
 from support.hostile import BEGIN, END, EXITED, RUNNING, answer, attack, file, take_over
-from support.lab import ended, signalled
+from support.lab import ended
 
 ESCAPE = b"\x1b]0;owned\x07\x1b[2J"
 MIB = 1 << 20
@@ -208,7 +208,7 @@ def test_a_study_over_ssh_to_the_machine_that_runs_it(lab):
         lab.write([("own", "own")], "every = '10ms'\ncount = 100", ssh=own, repetitions=2)
         process = lab.begin()
         lab.noted("run.finished")
-        signalled(process, signal.SIGINT)
+        process.send_signal(signal.SIGINT)
         assert "the same command goes on" in ended(process, 1)
         lab.run()
         assert lab.kinds()[-1] == "study.ended"

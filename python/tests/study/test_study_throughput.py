@@ -1,6 +1,7 @@
 """Studies of throughput and of factors, run over an emulated network, and what the report makes of them."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,13 @@ from support.programs import fathom, free_port, need_fabrics
 HERE = "[[host]]\nname = 'here'\nlocal = true\n"
 THERE = "[[host]]\nname = 'there'\nlocal = true\n"
 ALLOWED = "[limits]\nallow-high-rate = true\n"
+# What a key of a study is to `fathom probe`.
+OPTIONS = {
+    "for": lambda value: ["--for", value.strip("'")],
+    "bitrate": lambda value: ["--bitrate", value.strip("'")],
+    "connections": lambda value: ["--connections", value],
+    "direction": lambda value: [f"--{value.strip(chr(39))}"],
+}
 
 
 def study_of(probe="for = '1s'", to="here", top="", more=""):
@@ -58,8 +66,18 @@ def test_what_does_not_go_together_is_refused_with_the_remedy(probe, words):
     ("probe", "words"),
     [
         ("for = '1s'", "fills another host's path"),
-        ("for = '1s'\nbitrate = '58Mbit'", "fills another host's path"),
-        ("for = '1s'\nbitrate = '57Mbit'\nconnections = 11", "fills another host's path"),
+        ("for = '1s'\nbitrate = '58Mbit'", "5,007 packets/s on a stream, above 5,000; lower `bitrate`"),
+        (
+            "for = '1s'\nbitrate = '57Mbit'\nconnections = 11",
+            "54,126 packets/s on all of its 11 streams, above 50,000",
+        ),
+        # Both ways at once: the probe refused at its run what the check had let pass.
+        (
+            "for = '1s'\nbitrate = '57Mbit'\nconnections = 6\ndirection = 'bidirectional'",
+            "59,047 packets/s on all of its 12 streams, above 50,000",
+        ),
+        ("for = '1s'\nbitrate = '57Mbit'\nconnections = 5\ndirection = 'bidirectional'", None),
+        ("for = '1s'\nbitrate = '57Mbit'\nconnections = 6\ndirection = 'reverse'", None),
         ("for = '1s'\nbitrate = '57Mbit'", None),
     ],
 )
@@ -68,6 +86,28 @@ def test_to_another_host_it_must_be_polite_or_meant_as_the_probe_has_it(probe, w
     assert [words in p for p in problems] == [True] * (words is not None)
     assert not said(study_of(probe, to="there", more=ALLOWED))
     assert not said(study_of(probe))
+    # The probe itself takes what the check takes, and no more.
+    options = [w for line in probe.splitlines() for w in OPTIONS[line.split(" = ")[0]](line.split(" = ")[1])]
+    shown = subprocess.run(
+        [fathom(), "probe", "192.0.2.1", "--throughput", *options, "--show-config"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ("--allow-high-rate" in shown.stdout + shown.stderr) == (words is not None), shown.stderr
+
+
+def test_a_files_own_limits_hold_for_throughput_too():
+    probe = "for = '1s'\nbitrate = '10Mbit'\nconnections = 4"
+    for limit, words in (
+        ("per-connection = 500", "863 packets/s on a stream, above 500; lower `bitrate`, use fewer"),
+        ("in-all = 3_000", "3,453 packets/s on all of its 4 streams, above 3,000"),
+        ("per-connection = 500\nallow-high-rate = true", "or raise `limits.per-connection`"),
+    ):
+        for to in ("here", "there"):
+            (problem,) = said(study_of(probe, to=to, more=f"[limits]\n{limit}\n"))
+            assert words in problem
+    assert not said(study_of(probe, to="there", more="[limits]\nper-connection = 1_000\n"))
 
 
 def test_it_shares_neither_its_time_nor_its_port():

@@ -1,9 +1,6 @@
 """A study over SSH between machines, run by the client as a person would."""
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 from fathometer.dataset import open_recording
@@ -19,8 +16,9 @@ SHORT = "every = '5ms'\ncount = 40\nwarm-up = 5"
 class Lab:
     """One test's study, run by the client."""
 
-    def __init__(self, directory, machines, binary):
+    def __init__(self, directory, machines, binary, forker):
         self.machines = machines
+        self.forker = forker
         self.hosts = machines.hosts
         self.binary = binary
         self.file = directory / "study.toml"
@@ -39,8 +37,9 @@ class Lab:
         self.file.write_text(f"{text}[[probe]]\n{probe}\n")
 
     def popen(self, *words, program="from fathometer.cli import main; main()"):
-        argv = [sys.executable, "-c", program, "study", *words]
-        process = self.machines.client.popen(*argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        client = self.machines.client
+        place = {"env": client.environment, "cwd": "/", "inside": client.pid}
+        process = self.forker.popen(program, "study", *words, **place)
         self.started.append(process)
         return process
 
@@ -48,7 +47,7 @@ class Lab:
         """Of what a test that failed left."""
         for process in self.started:
             if process.poll() is None:
-                signalled(process, signal.SIGKILL)
+                process.send_signal(signal.SIGKILL)
             if not process.stdout.closed:
                 process.communicate()
 
@@ -114,13 +113,7 @@ def ended(process, code):
     return out + err
 
 
-def signalled(process, sign):
-    """Signals the program that was started in a machine."""
-    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(int(child), sign)
-
-
 def crash(process):
     """Kills a runner."""
-    signalled(process, signal.SIGKILL)
+    process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)

@@ -2,7 +2,7 @@
 hosts are namespaces within that machine, and gone with it.
 """
 
-import contextlib
+import hashlib
 import os
 import signal
 import subprocess
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from fathometer.study.journal import read_journal
+from fathometer.study.ssh.shell import binary_path
 from support.machines import Machine, until
 
 STAND_IN = Path(__file__).with_name("standin_tofu.py")
@@ -49,16 +50,27 @@ count = 40
 class Person:
     """At their machine."""
 
-    def __init__(self, directory, binary):
+    def __init__(self, directory, binary, forker):
         self.binary = binary
+        self.forker = forker
         self.machine = Machine(directory / "client", "client")
         self.home = self.machine.home
         self.cloud = directory / "cloud"
         (self.cloud / "things").mkdir(parents=True)
         programs = directory / "bin"
         programs.mkdir()
+        # Called a dozen times in a test: without site, whose start would take longer than all it does.
+        stand_in = directory / "stand-in"
+        stand_in.write_text(f"#!{sys.executable} -IS\n{STAND_IN.read_text()}")
+        stand_in.chmod(0o755)
         for name in ("tofu", "az"):
-            (programs / name).symlink_to(STAND_IN)
+            (programs / name).symlink_to(stand_in)
+        # Hosts have the binary already, and it is copied where a test takes that away.
+        self.image = self.cloud / "image"
+        (self.image / ".fathom/bin").mkdir(parents=True)
+        with binary.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        os.link(binary, self.image / binary_path(digest))
         self.machine.run(f"ssh-keygen -q -t ed25519 -N '' -f {self.home}/.ssh/id_ed25519")
         self.like = directory / "like.toml"
         self.like.write_text(LIKE)
@@ -76,17 +88,17 @@ class Person:
         self.before = self.traces()
 
     def popen(self, *words, program=(MAIN,), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL):
-        # `nsenter` begins in another machine's root.
-        # Below `nohup`, and in the background of a script, these are ignored: a test would wait for ever.
-        begin = ["env", "--default-signal=HUP,INT", "sh", "-c", 'cd "$0" && exec "$@"', self.home]
-        argv = [*begin, sys.executable, "-c", *program, "cloud", *map(str, words)]
-        process = subprocess.Popen(
-            self.machine.enter(*argv),
+        text, *more = program
+        process = self.forker.popen(
+            text,
+            *more,
+            "cloud",
+            *words,
             env=self.env,
+            cwd=self.home,
+            inside=self.machine.pid,
             stdin=stdin,
             stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
         )
         self.started.append(process)
         return process
@@ -96,8 +108,6 @@ class Person:
             return ended(self.popen(*words), code)
         process = self.popen(*words, stdin=subprocess.PIPE)
         process.stdin.write(answer)
-        process.stdin.close()
-        process.stdin = None
         return ended(process, code)
 
     def unread(self, *words, code=0):
@@ -123,8 +133,7 @@ class Person:
         """Calls it, and it is killed at that entry."""
         process = self.popen(*words, program=(KILLED, when, kind))
         out, err = process.communicate(timeout=120)
-        # `nsenter` ends by the signal that its program ended by.
-        assert process.returncode in {-signal.SIGKILL, 128 + signal.SIGKILL}, out + err
+        assert process.returncode == -signal.SIGKILL, out + err
 
     def up(self, **more):
         return self("up", *GIVEN, **more)
@@ -155,10 +164,7 @@ class Person:
 
     def kill(self, process, sign=signal.SIGKILL):
         """Signals the program that was started in the machine."""
-        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split() or (
-            process.pid,
-        )
-        os.kill(int(child), sign)
+        process.send_signal(sign)
 
     def traces(self):
         """What could be left: processes, interfaces, things of the cloud's, files."""
@@ -187,8 +193,7 @@ class Person:
     def end(self):
         for process in self.started:
             if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError, ValueError):
-                    self.kill(process)
+                self.kill(process)
             if not process.stderr.closed:
                 process.communicate()
         self.machine.end()

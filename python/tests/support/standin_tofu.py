@@ -16,6 +16,7 @@ directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. F
 | `opened` | it opens its state before it makes a thing, and writes it after that |
 | `replace` | an address: what is there is planned to be made anew |
 | `offline` | the registry of providers cannot be reached |
+| `image` | a directory that each host has in its home, as an image may |
 | `hold-push` | it waits before it takes back a state until the file is gone, or it is interrupted |
 
 As `az vm delete --ids ADDRESS` somebody takes a host away in the portal: the next plan finds it gone.
@@ -102,6 +103,8 @@ def make_host(name, addresses):
     (home / ".ssh").mkdir(parents=True, mode=0o700)
     home.chmod(0o700)
     (home / ".ssh/authorized_keys").write_text(settings()["ssh_public_key"] + "\n")
+    if (CLOUD / "image").exists():
+        sh(f"cp -al {CLOUD}/image/. {home} 2>/dev/null || cp -a {CLOUD}/image/. {home}")
     for file, field, value in (("passwd", 5, str(home)), ("shadow", 1, "*")):
         rows = [line.split(":") for line in (Path("/etc") / file).read_text().splitlines()]
         for row in rows:
@@ -132,7 +135,12 @@ def make_host(name, addresses):
     pid = Path(f"/proc/{host.pid}/task/{host.pid}/children").read_text().split()[0]
     # An interface's name has 15 characters at the most.
     link = f"to-{name[:10]}"
-    sh(f"ip link add {link} type veth peer name eth0 netns {pid}; ip link set {link} master br-lab up")
+    # Whoever has an address anew has its hardware's, too: nobody waits until the old one is forgotten.
+    mac = "02:00:" + ":".join(f"{int(part):02x}" for part in addresses[-1].split("."))
+    sh(
+        f"ip link add {link} type veth peer name eth0 address {mac} netns {pid}; "
+        f"ip link set {link} master br-lab up"
+    )
     inside = f"nsenter --target {pid} --net"
     for address in addresses:
         sh(f"{inside} ip addr add {address}/24 dev eth0")

@@ -1,4 +1,4 @@
-"""An S3 server on loopback (moto's), and recordings copied into it."""
+"""A model of AWS on loopback (moto's), and recordings copied into its S3."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ BUCKET = "fathom-test"
 
 
 @contextlib.contextmanager
-def store():
+def aws():
     """Its endpoint; the environment names it, as a user's would."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -26,7 +26,6 @@ def store():
     before = {name: os.environ.get(name) for name in told}
     os.environ.update(told)
     try:
-        boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket=BUCKET)
         yield endpoint
     finally:
         for name, value in before.items():
@@ -35,6 +34,14 @@ def store():
             else:
                 os.environ[name] = value
         server.stop()
+
+
+@contextlib.contextmanager
+def store():
+    """The same, with a bucket."""
+    with aws() as endpoint:
+        boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket=BUCKET)
+        yield endpoint
 
 
 def upload(endpoint, directory, prefix):

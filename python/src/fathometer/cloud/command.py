@@ -43,7 +43,11 @@ Infra = Annotated[
 ]
 ToolOption = Annotated[
     Path | None,
-    typer.Option("--tool", metavar="FILE", help="OpenTofu or Terraform [default: tofu, else terraform]."),
+    typer.Option(
+        "--tool",
+        metavar="FILE",
+        help="OpenTofu or Terraform [default: the lab's; of a new one tofu, else terraform].",
+    ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing: everything is agreed to.")]
 Var = Annotated[
@@ -53,7 +57,7 @@ Var = Annotated[
 Hours = Annotated[
     str | None,
     typer.Option(
-        "--for", metavar="DURATION", help="When its hosts end, from now on; at most 24h [default: 4h]."
+        "--for", metavar="DURATION", help="When its hosts end, from now on; 30m to 24h [default: 4h]."
     ),
 ]
 From = Annotated[
@@ -145,7 +149,7 @@ def plan_command(
 
     root = find(infra, lab)
     given = Given(_variables(var), hours, ssh_from, key, public_jump)
-    plan(_work(lab, directory, yes=False), root, tool, given)
+    plan(_work(lab, directory, yes=False, tool=tool), root, given)
 
 
 @cloud_app.command(
@@ -182,9 +186,9 @@ def up(
 
     root = find(infra, lab)
     given = Given(_variables(var), hours, ssh_from, key, public_jump)
-    work = _work(lab, directory, yes=yes)
+    work = _work(lab, directory, yes=yes, tool=tool)
     with _interruptible():
-        make.up(work, root, tool, given)
+        make.up(work, root, given)
     tell(work.command("run").strip("`"))
 
 
@@ -238,21 +242,24 @@ def run(
         ),
     ] = None,
     directory: Directory = None,
+    tool: ToolOption = None,
 ) -> None:
     """Measure on a lab that is there, and fetch the recordings."""
+    from fathometer.cloud.measure import claim_page, page_of
     from fathometer.cloud.measure import run as measure
 
+    work = _work(lab, directory, yes=yes, tool=tool)
     with _interruptible():
-        where = measure(
-            _work(lab, directory, yes=yes), output, like, fathom, remote_binary or (), quick=quick
-        )
+        where = measure(work, output, like, fathom, remote_binary or (), quick=quick, report=bool(report))
     typer.echo(str(where))
-    page = where.with_name(f"{where.name}.html")
+    page = page_of(where)
     if report is None and sys.stdin.isatty() and sys.stderr.isatty():
         report = typer.confirm(f"Write the report, {page}?", default=True, err=True)
     if report:
         from fathometer.report_command import report_command
 
+        with work.held():
+            claim_page(work, page)
         report_command([str(where)], output=page)
     elif report is None:
         typer.echo(f"fathom report {where}", err=True)
@@ -279,15 +286,16 @@ def down(
         bool, typer.Option("--by-state", help="Trust the state: the cloud is not asked what is left.")
     ] = False,
     directory: Directory = None,
+    tool: ToolOption = None,
 ) -> None:
     """Remove a lab, and list what is left of it."""
     from fathometer.cloud.remove import down as remove
 
     with _interruptible():
-        remove(_work(lab, directory, yes=yes), by_state=by_state)
+        remove(_work(lab, directory, yes=yes, tool=tool), by_state=by_state)
 
 
-def _work(lab: str, directory: Path | None, *, yes: bool) -> Work:
+def _work(lab: str, directory: Path | None, *, yes: bool, tool: Path | None) -> Work:
     from fathometer.cloud.journal import LabPlace, usual
     from fathometer.cloud.work import Work
 
@@ -304,7 +312,7 @@ def _work(lab: str, directory: Path | None, *, yes: bool) -> Work:
             f"call it by that name, or name the --directory of {lab}",
             exit_code=ExitCode.USAGE,
         )
-    return Work(place, lab, yes=yes)
+    return Work(place, lab, yes=yes, tool=tool)
 
 
 def _variables(given: list[str] | None) -> dict[str, str]:

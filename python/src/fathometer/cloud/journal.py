@@ -4,6 +4,7 @@ goes on after any crash.
 | kind | fields |
 |---|---|
 | ``cloud.begun`` | ``format``, ``id``, ``lab``, ``tool`` (its path), ``cloud``, ``root`` |
+| ``tool.named`` | ``tool``: another program, from then on |
 | ``planned`` | ``names`` (of variables; never their values), ``key``, ``hours``: `up` begins with them |
 | ``settings`` | ``names``, ``expires``, ``key`` (the private one's file): it is about to be made with them |
 | ``init.started``, ``init.done``, ``plan.started``, ``plan.done`` | |
@@ -14,6 +15,7 @@ goes on after any crash.
 | ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
 | ``push.started``, ``push.done``, ``push.failed`` | ``reason``; a state that the tool set aside |
 | ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
+| ``report.named`` | ``page``: what is there is this lab's report, and may be replaced by it |
 | ``destroy.started``, ``destroy.done``, ``destroy.failed`` | ``reason`` |
 | ``state.lost`` | ``reason``, ``sha256`` of the state that is not trusted (None: it is not there) |
 | ``state.found`` | one that can be read is there again |
@@ -81,6 +83,11 @@ class LabPlace:
     def begun(self) -> Mapping[str, Any] | None:
         """How the lab began; None: it has not."""
         return next((e for e in self.entries if e.get("kind") == "cloud.begun"), None)
+
+    @property
+    def program(self) -> str:
+        """The OpenTofu or Terraform that was named last."""
+        return str((self.last("cloud.begun", "tool.named") or {})["tool"])
 
     def make(self) -> None:
         """Makes the directory, which is its owner's alone; raises `FathometerError`."""

@@ -6,8 +6,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fathometer.clean import cleaned
@@ -26,12 +25,14 @@ from fathometer.study.outputs import Lab, read_lab
 _PLAN: Final = "lab.plan"
 _CENT: Final = 0.01
 _ROOM: Final = 32 << 20
+_TO_MAKE: Final = timedelta(minutes=10)
+"""Hosts are there by then. What takes longer, as a gateway, has no end of its own."""
 
 
-def plan(work: Work, root: Root, tool: Path | None, given: Given) -> Plan:
+def plan(work: Work, root: Root, given: Given) -> Plan:
     """Shows what `up` would do."""
     with work.held():
-        proposal, planned, price, _ = _plan(work, root, tool, given)
+        proposal, planned, price, _ = _plan(work, root, given)
         _show(planned, price)
         if work.place.may_exist:
             if reminder := remaining(work.place, datetime.now(UTC)):
@@ -43,10 +44,10 @@ def plan(work: Work, root: Root, tool: Path | None, given: Given) -> Plan:
         return planned
 
 
-def up(work: Work, root: Root, tool: Path | None, given: Given) -> Lab:
+def up(work: Work, root: Root, given: Given) -> Lab:
     """Makes a lab, or what is left of it to be made."""
     with work.held():
-        proposal, planned, price, asked = _plan(work, root, tool, given)
+        proposal, planned, price, asked = _plan(work, root, given)
         if planned.is_empty:
             work.say("everything of it is there")
             # Another file may have the same key.
@@ -57,6 +58,7 @@ def up(work: Work, root: Root, tool: Path | None, given: Given) -> Lab:
         else:
             _must_not_be_there(work, asked)
             _must_have_room(work.place)
+            _must_end_later(work, planned, proposal)
             _approve(work, planned, price, proposal)
             where.note(work.place, asked)
             proposal.take(work.place)
@@ -98,7 +100,8 @@ def _must_not_be_there(work: Work, asked: where.Where) -> None:
         raise FathometerError(
             "make the lab",
             f"{begun}, and whether something was made could not be found out: {found.problem}",
-            f"then {work.command('up')} again",
+            f"then {work.command('up')} again; where you see yourself that nothing of it is there, begin anew"
+            " with --directory DIR",
         )
     if found.things:
         raise FathometerError(
@@ -142,9 +145,7 @@ def key_of(work: Work) -> str | None:
     return None if key is None else str(key)
 
 
-def _plan(
-    work: Work, root: Root, tool: Path | None, given: Given
-) -> tuple[Proposal, Plan, Price, where.Where]:
+def _plan(work: Work, root: Root, given: Given) -> tuple[Proposal, Plan, Price, where.Where]:
     place = work.place
     if place.has("destroy.started"):
         raise FathometerError(
@@ -154,8 +155,7 @@ def _plan(
         # In another place everything would seem gone.
         where.must_be_named(place, "make the lab")
         _state_must_be_whole(work)
-    begun = place.begun
-    place.begin(root, str(begun["tool"]) if begun is not None else find_tool(tool))
+    place.begin(root, place.program if place.begun is not None else work.named or find_tool(None))
     _must_have_time_left(work, given)
     proposal = propose(place, root, given)
     work.prepare("up")
@@ -204,6 +204,20 @@ def _must_have_time_left(work: Work, given: Given) -> None:
             f"its hosts were ended at {ends:%Y-%m-%d %H:%M} UTC",
             f"{work.command('down')}, then {work.command('up')}; with --for 4h it makes what is missing",
         )
+
+
+def _must_end_later(work: Work, planned: Plan, proposal: Proposal) -> None:
+    """A host whose end passes while it is made has none today: clouds end it at a time of day, or take no
+    time that is past.
+    """
+    ends = moment(proposal.values.get("expires"))
+    if ends is None or ends >= datetime.now(UTC) + _TO_MAKE or not any(r.kind in HOSTS for r in planned.made):
+        return
+    raise FathometerError(
+        "make the lab",
+        f"its hosts are to end at {ends:%Y-%m-%d %H:%M} UTC, and may not be there by then",
+        f"{work.command('up')} with --for 4h",
+    )
 
 
 def _show(planned: Plan, price: Price) -> bool:

@@ -18,7 +18,18 @@ from fathometer.durations import UNITS, read
 from fathometer.errors import ExitCode, FathometerError
 
 _USUAL: Final = "4h"
+_SHORTEST: Final = timedelta(minutes=30)
+"""Making takes minutes, and a host's end has to lie ahead when it is there: Azure ends it at a time of day,
+and would end one whose time is past a day later.
+"""
 _LONGEST: Final = timedelta(hours=24)
+_OPTIONS: Final = {
+    "ssh_from": "--from",
+    "public_jump": "--public-jump",
+    "ssh_public_key": "--key",
+    "expires": "--for",
+}
+"""Variables that have an option of their own."""
 _USUAL_KEYS: Final = ("id_ed25519", "id_rsa")
 
 
@@ -35,13 +46,18 @@ class Given:
     @property
     def names(self) -> list[str]:
         """What it says something of."""
+        return [*self.variables, *self.options]
+
+    @property
+    def options(self) -> list[str]:
+        """Those of the options that stand for a variable."""
         options = (
             ("--for", self.hours),
             ("--from", self.ssh_from),
             ("--key", self.key),
             ("--public-jump", self.jump),
         )
-        return [*self.variables, *(name for name, value in options if value is not None)]
+        return [name for name, value in options if value is not None]
 
 
 @dataclass(frozen=True)
@@ -87,6 +103,7 @@ def propose(place: LabPlace, root: Root, given: Given) -> Proposal:
     values = {**(place.planned if last.get("kind") == "planned" else place.settings)}
     for name, text in given.variables.items():
         _must_be_known(name, known)
+        _must_be_said_once(name, given)
         values[name] = _value(name, text)
     if given.jump is not None:
         _must_be_known("public_jump", known)
@@ -118,6 +135,18 @@ def _must_be_known(name: str, known: frozenset[str]) -> None:
             f"use one of: {', '.join(sorted(known))}",
             exit_code=ExitCode.USAGE,
         )
+
+
+def _must_be_said_once(name: str, given: Given) -> None:
+    option = _OPTIONS.get(name)
+    if option in given.options:
+        what, remedy = f'{option} says what --var says of "{name}"', "use one of the two"
+    elif name == "expires":
+        # `--for` counts from each call on, and has bounds.
+        what, remedy = f'"{name}" is no variable for --var', "say how long it is for: --for 6h"
+    else:
+        return
+    raise FathometerError("make the lab", what, remedy, exit_code=ExitCode.USAGE)
 
 
 def _value(name: str, text: str) -> object:
@@ -162,11 +191,12 @@ def _key(named: Path | None) -> tuple[str | None, str]:
 def end_of(hours: str, now: datetime) -> str:
     """The variable `expires` of a lab that is for so long; raises `FathometerError`."""
     ns = read(hours)
-    if ns is None or not 0 < ns <= int(_LONGEST.total_seconds()) * UNITS["s"]:
+    least, most = (int(bound.total_seconds()) * UNITS["s"] for bound in (_SHORTEST, _LONGEST))
+    if ns is None or not least <= ns <= most:
         raise FathometerError(
             "make the lab",
             f'it cannot be there for "{hours}"',
-            "use a duration of at most 24h, as in 4h",
+            "use a duration of at least 30m, as making takes minutes, and at most 24h",
             exit_code=ExitCode.USAGE,
         )
     return (now + timedelta(microseconds=int(ns) // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")

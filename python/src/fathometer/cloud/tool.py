@@ -36,6 +36,8 @@ LOOK_S: Final = 0.1
 MOST_WORDS: Final = 2000
 """Characters of an error that are shown."""
 _OLDEST: Final = (1, 8)
+_TERRAFORMS: Final = '"registry.terraform.io/'
+"""As the provider of a thing in a state is quoted."""
 _OURS: Final = re.compile(r"TF_(?:DATA_DIR|WORKSPACE|LOG\w*|IN_AUTOMATION|INPUT|CLI_ARGS\w*)")
 """What would lead it elsewhere, or make it write requests with their secrets into its log."""
 
@@ -77,12 +79,31 @@ def find_tool(named: Path | None) -> str:
     return str(Path(found).absolute())
 
 
+def must_read(place: LabPlace, program: str) -> None:
+    """Raises `FathometerError` where a program cannot tell what the lab's state has: OpenTofu plans with a
+    state of Terraform's, and does not show it.
+    """
+    try:
+        state = place.state_file.read_text(encoding="utf-8", errors="replace")
+        said = subprocess.run(  # noqa: S603 - what the user named
+            [program, "version"], capture_output=True, check=True, timeout=60
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return
+    if _TERRAFORMS in state and said.startswith(b"OpenTofu"):
+        raise FathometerError(
+            "work on a lab",
+            f"{program} is OpenTofu, which does not show a state of Terraform's",
+            "name a Terraform with --tool",
+        )
+
+
 class Tool:
     """Called in the copy of a lab's root."""
 
-    def __init__(self, place: LabPlace, say: Callable[[str], None]) -> None:
+    def __init__(self, place: LabPlace, say: Callable[[str], None], program: str) -> None:
         self._place = place
-        self._program = str((place.begun or {})["tool"])
+        self._program = program
         self._say = say
         kept = {name: value for name, value in os.environ.items() if not _OURS.fullmatch(name)}
         # It is asked nothing, asks nothing, and leaves out advice on what to call next.
@@ -194,7 +215,9 @@ class Tool:
 
     def _gone(self, error: OSError) -> FathometerError:
         return FathometerError(
-            "work on a lab", f"{self._program}: {error.strerror}", "this lab was begun with it: put it back"
+            "work on a lab",
+            f"{self._program}: {error.strerror}",
+            "this lab was made with it: put it back, or name another with --tool",
         )
 
 

@@ -19,7 +19,7 @@ from fathometer.clean import cleaned
 from fathometer.cloud.journal import LabPlace, all_usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate, hourly
-from fathometer.cloud.tool import Exit, Tool, wait_for_earlier
+from fathometer.cloud.tool import Exit, Tool, find_tool, must_read, wait_for_earlier
 from fathometer.cloud.trouble import advice
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
@@ -54,10 +54,12 @@ class RefusedStateError(FathometerError):
 class Work:
     """On one lab, in its directory."""
 
-    def __init__(self, place: LabPlace, lab: str, *, yes: bool) -> None:
+    def __init__(self, place: LabPlace, lab: str, *, yes: bool, tool: Path | None = None) -> None:
         self.place = place
         self.lab = lab
         self.yes = yes
+        self.named = None if tool is None else find_tool(tool)
+        """The program that the command line names."""
         self._told: tuple[tuple[object, ...], Mapping[str, Any]] | None = None
 
     @contextlib.contextmanager
@@ -69,12 +71,15 @@ class Work:
             self.place = LabPlace(self.place.directory)
             if self.place.begun is not None:
                 wait_for_earlier(self.place, self.say, end=end_earlier)
+                if self.named is not None and self.named != self.place.program:
+                    must_read(self.place, self.named)
+                    self.place.note("tool.named", tool=self.named)
             yield
 
     @property
     def tool(self) -> Tool:
         """Of the lab."""
-        return Tool(self.place, self.say)
+        return Tool(self.place, self.say, self.named or self.place.program)
 
     def say(self, words: str) -> None:
         """What goes on."""
@@ -147,7 +152,8 @@ class Work:
         cache. Without it not even what exists can be told, and a state that was set aside is taken back.
         """
         root = self.place.root
-        if not (self.place.has("init.done") and _has_providers(root)):
+        last = self.place.last("init.done", "tool.named")
+        if last is None or last["kind"] != "init.done" or not _has_providers(root):
             self.say("preparing (the cloud's provider is fetched)")
             ended = self.step("init", "init", "-input=false", "-no-color")
             if ended.code != 0 or ended.interrupted:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
+from fathometer.counts import count
 from fathometer.study.model import (
     PACKET,
     POLITE_CONNECTS,
@@ -135,16 +137,44 @@ def _throughputs(study: Study, number: int, apart: list[str]) -> Iterator[Found]
             f'probe "{probe.name}" measures throughput beside other runs, which share its links',
             'write `order = "one-by-one"`, or measure it in a study of its own',
         )
-    if not apart or study.limits.allow_high_rate:
-        return
     bits = None if probe.bitrate is None else bits_per_s(probe.bitrate)
-    packets = None if bits is None else bits / (PACKET * 8)
-    if packets is None or packets > POLITE_PER_CONNECTION or packets * probe.connections > POLITE_IN_ALL:
-        yield (
-            ("probe", number, "mode" if probe.bitrate is None else "bitrate"),
-            f'probe "{probe.name}" fills another host\'s path ("{apart[0]}")',
-            "write `allow-high-rate = true` under [limits] if you may load it, or give a polite `bitrate`",
-        )
+    if bits is None:
+        if apart and not study.limits.allow_high_rate:
+            yield (
+                ("probe", number, "mode"),
+                f'probe "{probe.name}" fills another host\'s path ("{apart[0]}")',
+                "write `allow-high-rate = true` under [limits] if you may load it, or a polite `bitrate`",
+            )
+        return
+    packets = bits / (PACKET * 8)
+    # As `fathom probe` counts them: both ways at once are twice as many.
+    streams = probe.connections * (2 if probe.direction == "bidirectional" else 1)
+    on_all = f"on all of its {count(streams, 'stream')}"
+    for key, sent, where, polite in (
+        ("per-connection", packets, "on a stream", POLITE_PER_CONNECTION),
+        ("in-all", packets * streams, on_all, POLITE_IN_ALL),
+    ):
+        most, remedy = _most_packets(study, key, polite, apart=bool(apart))
+        if sent > most * (1 + 1e-9):
+            yield (
+                ("probe", number, "bitrate"),
+                f'probe "{probe.name}" sends {sent:,.0f} packets/s {where}, above {most:,.0f}',
+                f"lower `bitrate`, use fewer `connections`, or {remedy}",
+            )
+            return
+
+
+def _most_packets(study: Study, key: str, polite: int, *, apart: bool) -> tuple[float, str]:
+    """How many packets a second a throughput test may send, and what raises that: the file's own limit where
+    it has one, and between two hosts what is polite.
+    """
+    limits = study.limits
+    name = key.replace("-", "_")
+    said = float(getattr(limits, name)) if name in limits.model_fields_set else inf
+    meant = float(polite) if apart and not limits.allow_high_rate else inf
+    if said < meant:
+        return said, f"raise `limits.{key}`"
+    return meant, "write `allow-high-rate = true` under [limits] if you may load the path"
 
 
 def servers(study: Study) -> Iterator[Found]:

@@ -1,0 +1,64 @@
+"""What `fathom cloud` itself asks of AWS, by the real `aws`: whose login it is, and what bears a lab's tag. A
+model of AWS (moto) on loopback answers.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import boto3
+import pytest
+
+from fathometer.cloud import where
+from fathometer.cloud.left import look
+from fathometer.cloud.where import Where
+from support.programs import missing
+from support.store import aws
+
+REGIONS = ("eu-west-2", "us-east-1")
+# The account of whoever asks moto.
+ACCOUNT = "123456789012"
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    programs = Path(sys.executable).parent
+    if not (programs / "aws").exists():
+        missing("aws (awscli, of the development tools)")
+    with aws() as endpoint, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(programs), prepend=os.pathsep)
+        yield lambda service, region: boto3.client(service, region_name=region, endpoint_url=endpoint)
+
+
+def made(cloud, region, lab):
+    """A network with a lab's tag: its id."""
+    tags = [{"ResourceType": "vpc", "Tags": [{"Key": "fathom-lab", "Value": lab}]}]
+    vpc = cloud("ec2", region).create_vpc(CidrBlock="10.60.0.0/16", TagSpecifications=tags)
+    return vpc["Vpc"]["VpcId"]
+
+
+@pytest.mark.usefixtures("cloud")
+def test_the_account_of_the_login_is_told():
+    assert where.owner_now("aws") == ACCOUNT
+
+
+def test_what_is_left_is_found_by_its_tag_in_each_region_and_nothing_else(cloud):
+    near, far = (made(cloud, region, "fathom-zones") for region in REGIONS)
+    made(cloud, REGIONS[0], "fathom-balancer")
+    found = look(Where("aws", ACCOUNT, REGIONS, ("fathom-zones",)))
+    assert found.problem is None
+    arns = {f"arn:aws:ec2:{r}:{ACCOUNT}:vpc/{v}" for r, v in zip(REGIONS, (near, far), strict=True)}
+    assert {*found.things} == arns
+    cloud("ec2", REGIONS[1]).delete_vpc(VpcId=far)
+    found = look(Where("aws", ACCOUNT, REGIONS[1:], ("fathom-zones",)))
+    assert (found.things, found.problem) == ((), None)
+
+
+@pytest.mark.usefixtures("cloud")
+def test_a_login_that_is_missing_is_no_proof_that_nothing_is_left(tmp_path, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = look(Where("aws", ACCOUNT, REGIONS[:1], ("fathom-zones",)))
+    assert found.things == ()
+    assert "credentials" in found.problem
