@@ -27,8 +27,9 @@ pub(crate) mod withholding;
 
 use std::collections::HashSet;
 use std::net::UdpSocket;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -126,6 +127,20 @@ pub(crate) fn all_stand(pid: u32) -> bool {
         // The state follows the name, which is in parentheses.
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
     })
+}
+
+/// What a child said when it has ended, by itself and in time; else it is killed, and the test has failed.
+pub(crate) fn ended(child: Child) -> Output {
+    let pid = child.id();
+    let (send, receive) = mpsc::channel();
+    let waiting = thread::spawn(move || send.send(child.wait_with_output()));
+    let Ok(output) = receive.recv_timeout(PATIENCE) else {
+        // It has not been waited for, so the number is still its own.
+        let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        panic!("a child did not end within {PATIENCE:?}; killed: {killed:?}");
+    };
+    waiting.join().expect("it has sent").expect("it has sent");
+    output.expect("it can be waited for")
 }
 
 /// A child that does not outlive its test.
