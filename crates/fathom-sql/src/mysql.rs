@@ -5,7 +5,7 @@ use crate::channel::Channel;
 use crate::error::Refusal;
 use crate::limit::Limit;
 use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
-use crate::session::{Login, broke, more};
+use crate::session::{Login, broke, more, not_secured, unreachable};
 use crate::ssl_mode::SslMode;
 use crate::{Config, Error, Source, tls};
 use bytes::Buf;
@@ -95,9 +95,8 @@ impl Mysql {
             SslMode::Prefer => Wanted::IfOffered,
             SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Wanted::Everything,
         };
-        let channel = Channel::connect(login.remote).map_err(|e| {
-            Error::run(format!("cannot connect to {address}: {e}; does the server listen there (bind-address, skip-networking, a firewall)?"))
-        })?;
+        let channel = Channel::connect(login.remote, limit)
+            .map_err(|e| unreachable(login, &e, "bind-address, skip-networking, a firewall"))?;
         let client = Client::new(fathom_mysql::Login {
             user: server.user.clone(),
             password: login.password.as_ref().map(|secret| secret.0.clone()),
@@ -118,7 +117,7 @@ impl Mysql {
                 Some(Event::Secure) => {
                     sent.map_err(|e| broke(login, &e))?;
                     let tls = tls::begin(server, None)?;
-                    this.channel.secure(tls, limit).map_err(|e| tls::refused(server, &e, "tls_version"))?;
+                    this.channel.secure(tls, limit).map_err(|e| not_secured(login, &e, "tls_version"))?;
                     this.client.secured().map_err(|trouble| refused(login, &trouble))?;
                     let out = this.client.take_out();
                     this.channel.send(&out, limit).map_err(|e| broke(login, &e))?;
