@@ -25,9 +25,6 @@ pub(crate) fn unfit(config: &Config) -> Option<&'static str> {
         (Target::Mysql(_), _) if config.packet_size.is_some() => {
             Some("--packet-size: MySQL's packets are as long as what they hold; it is for mssql://")
         }
-        (Target::Mysql(_), _) if config.fetch_size.is_some() => {
-            Some("--fetch-size: mysql:// fetches all rows at once; leave it out")
-        }
         (Target::Mssql(_), Source::Rows { row_bytes: LARGE_BYTES.., .. }) => {
             Some("--row-bytes: no value of SQL Server is 2 GiB or more; ask for less")
         }
