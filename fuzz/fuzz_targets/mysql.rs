@@ -29,7 +29,7 @@ fn client(state: u8) -> Client {
     if state > 0 {
         logged_in(&mut client, state & 1);
         client.keep_rows(state & 2 > 0);
-        client.ask("SELECT 1").expect("it is ready");
+        if state & 4 > 0 { client.prepare("SELECT 1") } else { client.ask("SELECT 1") }.expect("it is ready");
     }
     client
 }
@@ -40,7 +40,14 @@ fn read(state: u8, bytes: &[u8], chunk: usize) -> (Vec<Event>, Option<Trouble>, 
         let mut piece = piece;
         loop {
             match client.event(&mut piece) {
-                Ok(Some(event)) => events.push(event),
+                Ok(Some(event)) => {
+                    match event {
+                        Event::Prepared { .. } => client.execute().expect("it is ready"),
+                        Event::Suspended => client.fetch(10).expect("it is ready"),
+                        _ => {}
+                    }
+                    events.push(event);
+                }
                 Ok(None) => break,
                 Err(trouble) => return (events, Some(trouble), client.take_out()),
             }

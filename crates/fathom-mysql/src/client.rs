@@ -1,6 +1,6 @@
 //! One session: see [`crate`].
 
-use crate::answer::{Item, Place, told, values};
+use crate::answer::{CURSOR, Item, LAST, Place, Shape, Statement, told, values};
 use crate::auth::{Plugin, itself};
 use crate::greeting::{self, Facts, Greeting, ends_by_ok};
 use crate::packet::{Packets, packets};
@@ -10,6 +10,12 @@ use crate::{Login, Told, Trouble, Wanted};
 const QUIT: u8 = 1;
 const QUERY: u8 = 3;
 const PING: u8 = 14;
+const PREPARE: u8 = 0x16;
+const EXECUTE: u8 = 0x17;
+const CLOSE: u8 = 0x19;
+const FETCH: u8 = 0x1C;
+/// `CURSOR_TYPE_READ_ONLY`.
+const READ_ONLY: u8 = 1;
 /// A server may ask for another proof, but not for ever.
 const MOST_SWITCHES: u8 = 8;
 
@@ -24,8 +30,28 @@ pub enum Event {
     Row,
     /// The server does not do what was asked, the login or a query; nothing more of its answer comes.
     Refused(Told),
+    /// The server knows the statement, which has so many parameters: [`Client::execute`] follows.
+    Prepared {
+        /// `?` in its text.
+        parameters: u16,
+    },
+    /// More rows are there, to be [fetched](Client::fetch).
+    Suspended,
     /// The whole answer is read.
     Over,
+}
+
+/// What the server was asked last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    /// What a text, or nothing, is the answer to.
+    Plain,
+    Prepare,
+    Execute,
+    /// Whether a row of it has come.
+    Fetch {
+        has_row: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +79,9 @@ pub struct Client {
     plugin: Plugin,
     switches: u8,
     keeps_rows: bool,
+    question: Question,
+    /// Prepared, and not closed yet.
+    statement: Option<Statement>,
     out: Vec<u8>,
 }
 
@@ -69,6 +98,8 @@ impl Client {
             plugin: Plugin::Native,
             switches: 0,
             keeps_rows: false,
+            question: Question::Plain,
+            statement: None,
             out: Vec::new(),
         }
     }
@@ -109,26 +140,62 @@ impl Client {
 
     /// Asks; the session must be ready.
     pub fn ask(&mut self, text: &str) -> Result<(), Trouble> {
-        let mut body = Vec::with_capacity(text.len() + 1);
-        body.push(QUERY);
-        body.extend_from_slice(text.as_bytes());
-        self.command(&body)
+        self.text(QUERY, text, Question::Plain, Place::Result)
+    }
+
+    /// Asks in pieces: [`Event::Prepared`] is the answer, then [`execute`](Self::execute) and [`fetch`](Self::fetch) follow. A
+    /// statement that was prepared before is given up, which the server answers by nothing.
+    pub fn prepare(&mut self, text: &str) -> Result<(), Trouble> {
+        self.text(PREPARE, text, Question::Prepare, Place::Prepared)
+    }
+
+    /// Executes what was prepared, without parameters, its rows to be fetched. What has none, or no cursor, is answered at once.
+    pub fn execute(&mut self) -> Result<(), Trouble> {
+        let number = self.statement.ok_or(Trouble::Unasked)?.number;
+        let once = 1_u32.to_le_bytes();
+        let body = [&[EXECUTE], &number.to_le_bytes()[..], &[READ_ONLY], &once].concat();
+        self.command(&body, Question::Execute, Place::Result)
+    }
+
+    /// Asks for so many rows more.
+    pub fn fetch(&mut self, rows: u32) -> Result<(), Trouble> {
+        let number = self.statement.ok_or(Trouble::Unasked)?.number;
+        let body = [&[FETCH], &number.to_le_bytes()[..], &rows.to_le_bytes()].concat();
+        self.command(&body, Question::Fetch { has_row: false }, Place::Rows)
     }
 
     /// Asks whether the server is there, which it answers by nothing but [`Event::Over`]; the session must be ready.
     pub fn ping(&mut self) -> Result<(), Trouble> {
-        self.command(&[PING])
+        self.command(&[PING], Question::Plain, Place::Result)
     }
 
-    fn command(&mut self, body: &[u8]) -> Result<(), Trouble> {
-        if self.stage != Stage::Ready || !self.packets.is_between() {
+    fn text(&mut self, command: u8, text: &str, question: Question, place: Place) -> Result<(), Trouble> {
+        if self.is_ready()
+            && let Some(statement) = self.statement.take()
+        {
+            let body = [&[CLOSE], &statement.number.to_le_bytes()[..]].concat();
+            packets(&body, 0, &mut self.out);
+        }
+        let mut body = Vec::with_capacity(text.len() + 1);
+        body.push(command);
+        body.extend_from_slice(text.as_bytes());
+        self.command(&body, question, place)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.stage == Stage::Ready && self.packets.is_between()
+    }
+
+    fn command(&mut self, body: &[u8], question: Question, place: Place) -> Result<(), Trouble> {
+        if !self.is_ready() {
             return Err(Trouble::Unasked);
         }
+        self.question = question;
         packets(body, 0, &mut self.out);
         // The answer's numbers go on where those of the question end.
         let last = body.len() / crate::LONGEST;
         self.packets.expect((last + 1) as u8);
-        self.stage = Stage::Answer(Place::Result);
+        self.stage = Stage::Answer(place);
         Ok(())
     }
 
@@ -176,15 +243,28 @@ impl Client {
             let message = message.in_order()?;
             let kept = &self.packets.kept;
             match self.stage {
-                Stage::Answer(place) => match place.item(message, kept, ends_by_ok(self.capabilities))? {
+                Stage::Answer(place) => match place.item(message, kept, self.shape())? {
                     Item::Row if self.keeps_rows && !message.is_whole => {
                         return Err(Trouble::TooLong("row of an answer to fathom"));
                     }
-                    Item::Row => return Ok(Some(Event::Row)),
+                    Item::Row => {
+                        if let Question::Fetch { has_row } = &mut self.question {
+                            *has_row = true;
+                        }
+                        return Ok(Some(Event::Row));
+                    }
                     Item::Goes(place) => self.stage = Stage::Answer(place),
-                    Item::Over => {
+                    Item::Statement(statement, place) => {
+                        self.statement = Some(statement);
+                        self.stage = Stage::Answer(place);
+                        if place == Place::Described(0) {
+                            self.stage = Stage::Ready;
+                            return Ok(Some(Event::Prepared { parameters: statement.parameters }));
+                        }
+                    }
+                    Item::Over(state) => {
                         self.stage = Stage::Ready;
-                        return Ok(Some(Event::Over));
+                        return self.over(state).map(Some);
                     }
                     Item::Refused(told) => return Ok(Some(self.refused(told, message.order.is_err()))),
                 },
@@ -205,6 +285,27 @@ impl Client {
                 }
                 Stage::Ready | Stage::Secure | Stage::Ended => return Err(Trouble::Unasked),
             }
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { ends_by_ok: ends_by_ok(self.capabilities), may_be_cursor: self.question == Question::Execute }
+    }
+
+    /// What the end of an answer says, and the state of the session with it.
+    fn over(&self, state: u16) -> Result<Event, Trouble> {
+        let is_suspended = state & CURSOR != 0 && state & LAST == 0;
+        match self.question {
+            Question::Prepare => {
+                let parameters = self.statement.map_or(0, |statement| statement.parameters);
+                Ok(Event::Prepared { parameters })
+            }
+            // It would be asked for ever.
+            Question::Fetch { has_row: false } if is_suspended => {
+                Err(Trouble::Malformed("piece of a result"))
+            }
+            Question::Execute | Question::Fetch { .. } if is_suspended => Ok(Event::Suspended),
+            Question::Plain | Question::Execute | Question::Fetch { .. } => Ok(Event::Over),
         }
     }
 

@@ -7,6 +7,9 @@
 //!     Event::Over, or Event::Refused: the whole answer is read, and the next question may be asked
 //! ```
 //!
+//! Rows in pieces, by a cursor: [`Client::prepare`], [`Event::Prepared`], [`Client::execute`]; then after each [`Event::Suspended`]
+//! [`Client::fetch`], until [`Event::Over`].
+//!
 //! The driver sends what [`Client::take_out`] gives (whenever [`Client::event`] has run, and after every question), and hands over
 //! what came ([`Client::event`] takes it until it gives nothing more). A row is read past as it comes: of a result nothing is kept
 //! but how much of a packet is still to come, whatever length the server announces.

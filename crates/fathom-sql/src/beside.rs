@@ -3,18 +3,17 @@
 //! connection that ends without a login for an error of its host, and lets nobody in from there after a hundred
 //! (`max_connect_errors`): it is asked on a session of its own (`COM_PING`).
 
+use crate::channel::set_up;
 use crate::limit::Limit;
-use crate::mysql::Mysql;
+use crate::link::{Open, Peer, SETUP_EVERY, WITHIN, limit};
 use crate::record::Record;
-use crate::session::Login;
+use crate::stop::LEAVE_WITHIN;
 use crate::{Error, Stop};
 use fathom_core::query::Rtt;
 use fathom_core::sample::{Flags, Sample};
 use fathom_os::clock::mono_ns;
-use fathom_os::socket::{self, TcpOptions};
+use fathom_os::socket;
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,65 +21,9 @@ use std::time::Duration;
 const KEPT: usize = 16;
 /// Before the first query.
 const FIRST: usize = 5;
-const ECHO_EVERY: Duration = Duration::from_millis(100);
-const SETUP_EVERY: Duration = Duration::from_millis(500);
 const FIRST_EVERY: Duration = Duration::from_millis(20);
 /// The newest is of the path as it is for so many times as long as from one to the next.
 const FRESH: u64 = 4;
-const WITHIN: Duration = Duration::from_secs(5);
-const LEAVE_WITHIN: Duration = Duration::from_secs(1);
-/// Bytes of an echo.
-const ECHO_BYTES: usize = 64;
-/// Bytes of `COM_PING` with its header.
-const PING_BYTES: u32 = 5;
-
-/// What answers.
-#[derive(Debug, Clone)]
-pub(crate) enum Peer {
-    /// An echo server (RFC 862), `fathom echo` too.
-    Reflector(SocketAddr),
-    /// The database's port.
-    Port(SocketAddr),
-    /// A session of `MySQL`.
-    Session(Login),
-}
-
-impl Peer {
-    /// From one answer to the next request.
-    fn every(&self) -> Duration {
-        match self {
-            Self::Reflector(_) | Self::Session(_) => ECHO_EVERY,
-            Self::Port(_) => SETUP_EVERY,
-        }
-    }
-
-    pub(crate) fn remote(&self) -> SocketAddr {
-        match self {
-            Self::Reflector(remote) | Self::Port(remote) => *remote,
-            Self::Session(login) => login.remote,
-        }
-    }
-
-    /// Bytes of a request; a set-up has none.
-    pub(crate) fn size(&self) -> u32 {
-        match self {
-            Self::Reflector(_) => ECHO_BYTES as u32,
-            Self::Session(_) => PING_BYTES,
-            Self::Port(_) => 0,
-        }
-    }
-
-    /// Who answers on a connection that stays.
-    fn open(&self) -> io::Result<Answerer> {
-        Ok(match self {
-            Self::Reflector(remote) | Self::Port(remote) => Answerer::Echo(set_up(*remote)?),
-            Self::Session(login) => {
-                let begun = Mysql::for_pings(login).map_err(|error| io::Error::other(error.to_string()))?;
-                Answerer::Session(Box::new(begun))
-            }
-        })
-    }
-}
 
 /// A round trip, and when its answer came.
 #[derive(Debug, Clone, Copy)]
@@ -138,20 +81,21 @@ impl Beside {
     /// Begins, and waits for the first.
     pub(crate) fn begin(peer: Peer, stop: &Stop, record: Record) -> Result<Self, Error> {
         let beside = Self { shared: Arc::default(), every: peer.every() };
-        let (own, stop) = (beside.clone(), stop.clone());
-        let run = move || own.measure(&peer, &stop, &record);
+        let (own, theirs) = (beside.clone(), stop.clone());
+        let run = move || own.measure(&peer, &theirs, &record);
         let spawned = std::thread::Builder::new().name("beside".into()).spawn(run);
         spawned.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
-        let (known, told) = &*beside.shared;
-        let first = known.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(told.wait_timeout_while(first, WITHIN, |known| known.tries < FIRST));
+        let patience = Limit::within(WITHIN, stop).impatient();
+        while beside.known().tries < FIRST && patience.check().is_ok() {
+            drop(beside.shared.1.wait_timeout(beside.known(), Limit::PIECE));
+        }
         Ok(beside)
     }
 
     /// Of a path that nobody measures.
     #[cfg(test)]
     pub(crate) fn nobody() -> Self {
-        Self { shared: Arc::default(), every: ECHO_EVERY }
+        Self { shared: Arc::default(), every: crate::link::ECHO_EVERY }
     }
 
     /// Waits until nothing is measured any more, once the run is over: what the path holds up is not waited for.
@@ -201,7 +145,7 @@ impl Beside {
             let mut kernel_ns = None;
             let (sample, answered) = match peer {
                 &Peer::Port(remote) => {
-                    let outcome = set_up(remote);
+                    let outcome = set_up(remote, &limit(stop));
                     let rtt_ns = mono_ns() - sent_ns;
                     match &outcome {
                         Ok(stream) => {
@@ -218,7 +162,7 @@ impl Beside {
                 Peer::Reflector(_) | Peer::Session(_) => {
                     let remote = peer.remote();
                     if open.is_none() {
-                        match peer.open() {
+                        match peer.open(stop) {
                             Ok(answerer) => {
                                 let took_ns = mono_ns() - sent_ns;
                                 record.opened(connection, remote, answerer.local_addr(), took_ns);
@@ -244,7 +188,7 @@ impl Beside {
                         flags,
                         ..Sample::default()
                     };
-                    let outcome = link.echo();
+                    let outcome = link.echo(stop);
                     let rtt_ns = mono_ns() - sent_ns;
                     if let Ok(Some(came_ns)) = outcome {
                         kernel_ns = Some(came_ns.saturating_sub(sent_ns).min(rtt_ns));
@@ -299,71 +243,41 @@ impl Beside {
     }
 }
 
-/// The other end of a connection that stays.
-enum Answerer {
-    Echo(TcpStream),
-    Session(Box<Mysql>),
-}
-
-impl Answerer {
-    fn local_addr(&self) -> Option<SocketAddr> {
-        match self {
-            Self::Echo(stream) => stream.local_addr().ok(),
-            Self::Session(session) => session.local_addr(),
-        }
-    }
-}
-
-/// A connection that stays.
-struct Open {
-    answerer: Answerer,
-    connection: u32,
-    sent: u64,
-    answered: u64,
-}
-
-impl Open {
-    /// Asks, and waits for the answer; when it came, where the kernel says so.
-    fn echo(&mut self) -> io::Result<Option<u64>> {
-        let stream = match &mut self.answerer {
-            Answerer::Session(session) => {
-                self.sent += 1;
-                // Waited for at the end of the run too, so that none of its samples is taken for lost.
-                let came_ns = session.ping(&Limit::within(WITHIN, &Stop::default()))?;
-                self.answered += 1;
-                return Ok(Some(came_ns));
-            }
-            Answerer::Echo(stream) => stream,
-        };
-        let mut payload = [0x66; ECHO_BYTES];
-        payload[..8].copy_from_slice(&self.sent.to_be_bytes());
-        self.sent += 1;
-        stream.write_all(&payload)?;
-        let mut echo = [0; ECHO_BYTES];
-        stream.read_exact(&mut echo)?;
-        if echo != payload {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "another echo"));
-        }
-        self.answered += 1;
-        Ok(None)
-    }
-
-    fn end(self, record: &Record) {
-        record.closed(self.connection, self.sent, self.answered, 0);
-    }
-}
-
-fn set_up(remote: SocketAddr) -> io::Result<TcpStream> {
-    let stream = socket::connect_tcp_blocking(remote, &TcpOptions::default(), WITHIN)?;
-    stream.set_read_timeout(Some(WITHIN))?;
-    Ok(stream)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::ECHO_EVERY;
 
     const MS: u64 = 1_000_000;
+
+    /// It was waited for, for five seconds, when the run was over.
+    #[test]
+    fn a_round_trip_that_does_not_come_holds_up_no_end() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let remote = listener.local_addr().unwrap();
+        let abandoned: fn(&Stop) = Stop::leave;
+        let asked_twice: fn(&Stop) = |stop| {
+            stop.ask();
+            stop.over();
+        };
+        for leave in [abandoned, asked_twice] {
+            let (record, _) = Record::begin(None, "x", remote, serde_json::Value::Null, |_| {}).unwrap();
+            let stop = Stop::default();
+            let asked = stop.clone();
+            let begun =
+                std::thread::spawn(move || Beside::begin(Peer::Reflector(remote), &asked, record).unwrap());
+            let (silent, _) = listener.accept().unwrap();
+            // It has asked, and waits.
+            silent.peek(&mut [0]).unwrap();
+            stop.ask();
+            let beside = begun.join().unwrap();
+            assert!(!beside.known().is_over);
+            leave(&stop);
+            beside.end();
+            assert!(beside.known().is_over, "it is waited for");
+            assert_eq!(beside.failed(), 1);
+        }
+    }
 
     fn known(of: &[(u64, u64)]) -> Known {
         let mut known = Known { tries: FIRST + 1, ..Known::default() };

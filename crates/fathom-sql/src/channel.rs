@@ -17,7 +17,6 @@ use std::time::Duration;
 const READ_BYTES: usize = 64 << 10;
 /// Bytes that TLS takes at once: less than rustls keeps of what was not sent yet (64 KiB).
 const TLS_BYTES: usize = 16 << 10;
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// See the module.
 pub(crate) struct Channel {
@@ -41,9 +40,8 @@ pub(crate) struct Filled {
 }
 
 impl Channel {
-    pub(crate) fn connect(remote: SocketAddr) -> io::Result<Self> {
-        let stream = socket::connect_tcp_blocking(remote, &TcpOptions::default(), CONNECT_WITHIN)?;
-        stream.set_nonblocking(true)?;
+    pub(crate) fn connect(remote: SocketAddr, limit: &Limit) -> io::Result<Self> {
+        let stream = set_up(remote, limit)?;
         // Without stamps a wait ends when this thread runs again.
         let stamps = timestamps::enable_received(&stream).is_ok();
         Ok(Self {
@@ -215,16 +213,34 @@ impl Channel {
     }
 }
 
+/// A piece of a wait.
+fn piece() -> Timespec {
+    Timespec { tv_sec: Limit::PIECE.as_secs() as i64, tv_nsec: Limit::PIECE.subsec_nanos().into() }
+}
+
+/// Sets a connection up, whose socket never blocks.
+pub(crate) fn set_up(remote: SocketAddr, limit: &Limit) -> io::Result<TcpStream> {
+    let stream = socket::connect_tcp(remote, &TcpOptions::default())?;
+    loop {
+        match poll(&mut [PollFd::new(&stream, PollFlags::OUT)], Some(&piece())) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        if socket::connect_result(&stream)? {
+            return Ok(stream.into());
+        }
+        limit.check_for("answer")?;
+    }
+}
+
 fn write_all(mut stream: &TcpStream, mut bytes: &[u8], limit: &Limit) -> io::Result<()> {
-    let piece =
-        Timespec { tv_sec: Limit::PIECE.as_secs() as i64, tv_nsec: Limit::PIECE.subsec_nanos().into() };
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(n) => bytes = &bytes[n..],
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 let mut out = [PollFd::new(stream, PollFlags::OUT)];
                 limit.check()?;
-                match poll(&mut out, Some(&piece)) {
+                match poll(&mut out, Some(&piece())) {
                     Ok(_) | Err(rustix::io::Errno::INTR) => {}
                     Err(e) => return Err(e.into()),
                 }

@@ -76,6 +76,11 @@ pub struct Config {
     pub count: Option<u64>,
     /// For so long.
     pub lasts: Option<Duration>,
+    /// A query that has no whole answer after so long is given up; `None`: it is waited for, but where [`lasts`](Self::lasts) is over
+    /// only for as long as the server says anything.
+    pub timeout: Option<Duration>,
+    /// So is, after this, a session that is not there, and a question of ours.
+    pub connect_timeout: Duration,
     /// From one query's due to the next; `None`: one after the other.
     pub every: Option<Duration>,
     /// Rows of a round trip; `None`: all.

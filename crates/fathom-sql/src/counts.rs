@@ -26,7 +26,7 @@ impl Counts {
     /// On a session of its own.
     pub(crate) fn begin(login: &Login, config: &Config, begin: Begin) -> Result<Self, Error> {
         let login = Login { within: WITHIN, ..login.clone() };
-        let session = begin(&login, config)?;
+        let session = begin(&login.impatient(), config)?;
         Ok(Self { session, login, config: config.clone(), begin, is_last_try: false })
     }
 

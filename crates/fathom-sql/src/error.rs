@@ -51,3 +51,16 @@ impl Refusal {
         format!("{} ({})", self.message, self.code)
     }
 }
+
+/// Why a query has no whole answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The server says so.
+    Refused(Refusal),
+    /// The connection is lost.
+    Lost(String),
+    /// The user did not want to wait for the answer.
+    Stopped,
+    /// It took longer than it may; the server did not say either that it cancelled it, where it is unanswered.
+    Late { why: String, is_unanswered: bool },
+}

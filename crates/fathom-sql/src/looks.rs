@@ -185,6 +185,10 @@ fn run_looks(
             under_way.store(now, Ordering::Release);
             let at = Arc::clone(&lock(watch));
             let look = look(session, &at, login);
+            // Who ended the run did not want to know.
+            if look.is_err() && (stop.times() > 1 || stop.is_over()) {
+                return Ok(());
+            }
             // Until it is told nobody looks at another.
             let current = lock(watch);
             if Arc::ptr_eq(&current, &at) {

@@ -5,7 +5,7 @@ use crate::channel::Channel;
 use crate::error::Refusal;
 use crate::limit::Limit;
 use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
-use crate::session::{Login, broke, more};
+use crate::session::{Login, broke, more, not_secured, unreachable};
 use crate::ssl_mode::SslMode;
 use crate::{Config, Error, Source, tls};
 use bytes::Buf;
@@ -95,9 +95,8 @@ impl Mysql {
             SslMode::Prefer => Wanted::IfOffered,
             SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Wanted::Everything,
         };
-        let channel = Channel::connect(login.remote).map_err(|e| {
-            Error::run(format!("cannot connect to {address}: {e}; does the server listen there (bind-address, skip-networking, a firewall)?"))
-        })?;
+        let channel = Channel::connect(login.remote, limit)
+            .map_err(|e| unreachable(login, &e, "bind-address, skip-networking, a firewall"))?;
         let client = Client::new(fathom_mysql::Login {
             user: server.user.clone(),
             password: login.password.as_ref().map(|secret| secret.0.clone()),
@@ -118,12 +117,12 @@ impl Mysql {
                 Some(Event::Secure) => {
                     sent.map_err(|e| broke(login, &e))?;
                     let tls = tls::begin(server, None)?;
-                    this.channel.secure(tls, limit).map_err(|e| tls::refused(server, &e, "tls_version"))?;
+                    this.channel.secure(tls, limit).map_err(|e| not_secured(login, &e, "tls_version"))?;
                     this.client.secured().map_err(|trouble| refused(login, &trouble))?;
                     let out = this.client.take_out();
                     this.channel.send(&out, limit).map_err(|e| broke(login, &e))?;
                 }
-                Some(Event::Row | Event::Over) => {}
+                Some(Event::Row | Event::Over | Event::Prepared { .. } | Event::Suspended) => {}
                 None => {
                     sent.map_err(|e| broke(login, &e))?;
                     more(&mut this.channel, limit).map_err(|e| match e.kind() {
@@ -153,7 +152,7 @@ impl Mysql {
                 Some(Event::Row) => row = self.client.row().map_err(|e| broke(login, &lost(&e)))?,
                 Some(Event::Refused(told)) => return Err(Error::run(refusal_of(told).words())),
                 Some(Event::Over) => return Ok(row),
-                Some(Event::Secure | Event::Ready) => {}
+                Some(Event::Secure | Event::Ready | Event::Prepared { .. } | Event::Suspended) => {}
                 None => more(&mut self.channel, limit).map_err(|e| broke(login, &e))?,
             }
         }
@@ -175,18 +174,38 @@ impl Protocol for Mysql {
         &mut self.channel
     }
 
-    fn request(&mut self, sql: &str, _: &Config) -> io::Result<Vec<u8>> {
-        self.client.ask(sql).map_err(|e| lost(&e))?;
+    fn request(&mut self, sql: &str, config: &Config) -> io::Result<Vec<u8>> {
+        let asked = match config.fetch_size {
+            Some(_) => self.client.prepare(sql),
+            None => self.client.ask(sql),
+        };
+        asked.map_err(|e| lost(&e))?;
         Ok(self.client.take_out())
     }
 
-    fn step(&mut self, _: &Config) -> io::Result<Option<Step>> {
+    fn step(&mut self, config: &Config) -> io::Result<Option<Step>> {
         Ok(match self.event().map_err(|e| lost(&e))? {
             None => None,
             Some(Event::Row) => Some(Step::Row),
             Some(Event::Refused(told)) => {
                 self.error = told.number;
                 Some(Step::Refused { refusal: refusal_of(told), is_over: true })
+            }
+            Some(Event::Prepared { parameters: 0 }) => {
+                self.client.execute().map_err(|e| lost(&e))?;
+                Some(Step::Turn(self.client.take_out()))
+            }
+            Some(Event::Prepared { parameters }) => {
+                let message =
+                    format!("the query has parameters ({parameters} of ?), of which nobody says the values");
+                // "using clause does not match dynamic parameter specification".
+                let refusal = Refusal { code: "07001".to_owned(), message, is_fatal: false };
+                self.error = 0;
+                Some(Step::Refused { refusal, is_over: true })
+            }
+            Some(Event::Suspended) => {
+                self.client.fetch(config.fetch_size.unwrap_or(u32::MAX)).map_err(|e| lost(&e))?;
+                Some(Step::Turn(self.client.take_out()))
             }
             Some(Event::Over | Event::Secure | Event::Ready) => Some(Step::Over),
         })
@@ -247,6 +266,8 @@ impl Protocol for Mysql {
             1046 => "name a database, as in mysql://user@host/database",
             1044 | 1142 | 1143 | 1227 | 1370 => "grant the user what it needs",
             1054 | 1064 | 1065 | 1146 | 1149 | 1305 => "mend the query",
+            0 => "write the values into it",
+            1295 => "it cannot be prepared: leave --fetch-size out",
             1153 => "the server's max_allowed_packet is too small for the query",
             1205 | 1213 => "another session had to go on: ask again",
             1317 | 1969 | 3024 => "somebody cancelled it, or its max_statement_time is over",

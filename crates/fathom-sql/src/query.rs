@@ -1,11 +1,13 @@
 //! One query: asked, read to its end in constant memory, and its timeline told to `fathom_core::query`.
 
 use crate::beside::Beside;
-use crate::error::Refusal;
-use crate::limit::Limit;
+use crate::error::{Refusal, Trouble};
+use crate::limit::is_ended;
 use crate::looks::{Look, Looks};
+use crate::patience::{Heeded, Patience};
 use crate::protocol::{Protocol, Step, Watch};
 use crate::session::Login;
+use crate::work::work_until;
 use crate::{Config, Stop};
 use fathom_core::event::TcpInfo;
 use fathom_core::query::{Rtt, ServerState, Split, Timeline};
@@ -21,16 +23,11 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(20);
 /// A longer work on a row is cut into pieces.
 const PIECE: Duration = Duration::from_millis(2);
-/// A sleeping thread wakes up later than it asked to, by some 0.1 ms (50 µs of it are the kernel's slack, `PR_SET_TIMERSLACK`). What is
-/// left of a row's work from here on takes the processor.
-const WAKES_LATE_NS: u64 = 300_000;
 /// The kernel is asked what room there is at most so often where this side is busy with nothing but reading.
 const ROOM_EVERY_NS: u64 = 200_000;
 /// Where this side waited for less, the first byte is not read by itself, which takes 1 µs and has the server's kernel answer one more
 /// acknowledgement: that it was read late, and how late at most, the scheduler knows.
 const SHORT_WAIT_NS: u64 = 250_000;
-/// After a request to cancel, the server has so long to answer.
-const CANCEL_WITHIN_NS: u64 = 5_000_000_000;
 
 /// What became of a query.
 pub(crate) struct Answer {
@@ -47,17 +44,6 @@ pub(crate) struct Answer {
     pub(crate) kernel: Option<(TcpInfo, TcpInfo)>,
     /// Why it has no whole answer.
     pub(crate) error: Option<Trouble>,
-}
-
-/// Why a query has no whole answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// The server says so.
-    Refused(Refusal),
-    /// The connection is lost.
-    Lost(String),
-    /// The user did not want to wait for the answer.
-    Stopped,
 }
 
 /// Asks queries, one after the other, on one session.
@@ -86,7 +72,7 @@ struct Run {
     first_row_ns: Option<u64>,
     rows: u64,
     refusal: Option<Refusal>,
-    cancelled_ns: Option<u64>,
+    patience: Patience,
     /// Since then bytes are waited for that have not come: a request was sent, or nothing was there.
     waiting_since_ns: Option<u64>,
     /// The least round trip that the kernel knew of when it began.
@@ -116,8 +102,8 @@ fn no_longer_than(rtt: Rtt, looks_ns: &VecDeque<u64>) -> Rtt {
 }
 
 impl Asker<'_> {
-    /// Asks it and reads the whole answer.
-    pub(crate) fn ask(&mut self) -> Answer {
+    /// Asks it and reads the whole answer. The time of the run is over then, where it has one.
+    pub(crate) fn ask(&mut self, over_ns: Option<u64>) -> Answer {
         if let (Some(looks), Some(watch)) = (&self.looks, &self.watch) {
             looks.watch(watch);
             // What came after the query before.
@@ -139,7 +125,7 @@ impl Asker<'_> {
             first_row_ns: None,
             rows: 0,
             refusal: None,
-            cancelled_ns: None,
+            patience: Patience::new(began_ns, self.config.timeout, over_ns, &self.stop),
             waiting_since_ns: None,
             // It is 2^32 - 1 before there was any.
             min_rtt_ns: before
@@ -182,11 +168,12 @@ impl Asker<'_> {
         self.look_times_ns = std::mem::take(&mut run.look_times_ns);
         let mut error = lost.or_else(|| run.refusal.take().map(Trouble::Refused));
         // The round trip that only ends the batch is nobody's wait.
-        if !matches!(error, Some(Trouble::Lost(_) | Trouble::Stopped))
+        if matches!(error, None | Some(Trouble::Refused(_)))
             && let Some(end) = self.session.after(self.config)
         {
-            error = self.sync(&end).err().or(error);
+            error = self.sync(&end, &mut run.patience).err().or(error);
         }
+        let error = run.patience.judged(error);
         Answer {
             began_ns,
             first_row_ns: run.first_row_ns,
@@ -210,7 +197,7 @@ impl Asker<'_> {
         let rtt = self.beside.rtt(now).map(|rtt| no_longer_than(rtt.beside_own(own_ns), &run.look_times_ns));
         run.line.request(now, rtt);
         (run.waiting_since_ns, run.requested_ns, run.is_answered) = (Some(now), now, false);
-        self.send_all(out)
+        self.send_all(out, &run.patience)
     }
 
     /// No round trip of this path was longer at the least: what the kernel saw on this connection, what looks took, and
@@ -242,9 +229,13 @@ impl Asker<'_> {
         }
     }
 
-    fn send_all(&mut self, out: &[u8]) -> Result<(), Trouble> {
-        let sent = self.session.channel().send(out, &Limit::none(&self.stop));
-        sent.map_err(|e| if self.stop.times() > 1 { Trouble::Stopped } else { lost(&e) })
+    fn send_all(&mut self, out: &[u8], patience: &Patience) -> Result<(), Trouble> {
+        let sent = self.session.channel().send(out, &patience.limit(mono_ns()));
+        sent.map_err(|e| match e.kind() {
+            _ if is_ended(&e) => Trouble::Stopped,
+            io::ErrorKind::TimedOut if e.raw_os_error().is_none() => patience.unsent(mono_ns()),
+            _ => lost(&e),
+        })
     }
 
     fn exchange(&mut self, run: &mut Run, request: io::Result<Vec<u8>>) -> Result<(), Trouble> {
@@ -263,8 +254,11 @@ impl Asker<'_> {
                             return Ok(());
                         }
                     }
-                    Step::Turn(out) => self.send(run, &out)?,
-                    Step::Also(out) => self.send_all(&out)?,
+                    Step::Turn(out) => match run.patience.between_pieces() {
+                        Some(trouble) => return Err(trouble),
+                        None => self.send(run, &out)?,
+                    },
+                    Step::Also(out) => self.send_all(&out, &run.patience)?,
                     Step::Over => return Ok(()),
                 }
             }
@@ -284,7 +278,7 @@ impl Asker<'_> {
             let (mut now, pieces) = (self.room(run, 0), if self.config.think < PIECE { 1 } else { 4 });
             let until_ns = now + self.config.think.as_nanos() as u64;
             for left in (1..=pieces).rev() {
-                work_until(now + until_ns.saturating_sub(now) / left);
+                work_until(now + until_ns.saturating_sub(now) / left, &self.stop);
                 now = self.room(run, ROOM_EVERY_NS);
             }
         }
@@ -306,9 +300,9 @@ impl Asker<'_> {
 
     /// Reads what is there, or waits for it.
     fn more(&mut self, run: &mut Run) -> Result<(), Trouble> {
-        self.heed_stop(run)?;
         let is_first = run.waiting_since_ns.is_some();
         let asked_ns = run.waiting_since_ns.unwrap_or_else(mono_ns);
+        self.heed(&mut run.patience, asked_ns)?;
         if !is_first {
             self.note_looks(run, asked_ns, None);
             self.room(run, ROOM_EVERY_NS);
@@ -362,7 +356,7 @@ impl Asker<'_> {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     // Some of what came meanwhile is seen only later.
                     self.note_looks(run, mono_ns().saturating_sub(1_000_000), Some(asked_ns));
-                    self.heed_stop(run)?;
+                    self.heed(&mut run.patience, asked_ns)?;
                 }
                 Err(e) => return Err(lost(&e)),
             }
@@ -390,23 +384,22 @@ impl Asker<'_> {
         }
     }
 
-    /// Ctrl-C: once asks the server to cancel, twice does not wait for its answer.
-    fn heed_stop(&mut self, run: &mut Run) -> Result<(), Trouble> {
-        match (self.stop.times(), run.cancelled_ns) {
-            (0, _) => Ok(()),
-            (1, None) => {
-                run.cancelled_ns = Some(mono_ns());
+    /// Whether to wait on for a server that has said nothing since then; asks it to cancel the query where not.
+    fn heed(&mut self, patience: &mut Patience, silent_since_ns: u64) -> Result<(), Trouble> {
+        match patience.heed(mono_ns(), silent_since_ns) {
+            Heeded::GoOn => Ok(()),
+            Heeded::Cancel => {
                 let out = self.session.cancel(self.login).map_err(|e| lost(&e))?;
-                self.send_all(&out)
+                self.send_all(&out, patience)
             }
-            (1, Some(at_ns)) if mono_ns() - at_ns < CANCEL_WITHIN_NS => Ok(()),
-            _ => Err(Trouble::Stopped),
+            Heeded::GiveUp(trouble) => Err(trouble),
         }
     }
 
     /// Ends a query whose answer was whole.
-    fn sync(&mut self, end: &[u8]) -> Result<(), Trouble> {
-        self.send_all(end)?;
+    fn sync(&mut self, end: &[u8], patience: &mut Patience) -> Result<(), Trouble> {
+        self.send_all(end, patience)?;
+        let asked_ns = mono_ns();
         loop {
             while let Some(step) = self.session.step(self.config).map_err(|e| lost(&e))? {
                 if let Step::Over = step {
@@ -418,9 +411,7 @@ impl Asker<'_> {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.session.channel().wait(PATIENCE).map_err(|e| lost(&e))?;
-                    if self.stop.times() > 1 {
-                        return Err(Trouble::Stopped);
-                    }
+                    self.heed(patience, asked_ns)?;
                 }
                 Err(e) => return Err(lost(&e)),
             }
@@ -439,16 +430,6 @@ fn lost(error: &io::Error) -> Trouble {
 
 fn closed() -> Trouble {
     Trouble::Lost("the server closed the connection".to_owned())
-}
-
-/// Works on a row until then: mostly asleep, but on time.
-fn work_until(at_mono_ns: u64) {
-    while let Some(left) = at_mono_ns.checked_sub(mono_ns()).filter(|left| *left > 0) {
-        match left.checked_sub(WAKES_LATE_NS) {
-            Some(rest) if rest > 0 => std::thread::sleep(Duration::from_nanos(rest)),
-            _ => std::hint::spin_loop(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,18 @@
 //! A run: logs in, begins what measures beside, asks query after query when they are due, and says what it came to.
 
-use crate::beside::{Beside, Peer};
+use crate::beside::Beside;
+use crate::error::Trouble;
+use crate::limit::Limit;
+use crate::link::Peer;
 use crate::looks::Looks;
 use crate::mysql::Mysql;
 use crate::protocol::{Facts, Protocol, Watch};
-use crate::query::{Answer, Asker, Trouble};
+use crate::query::{Answer, Asker};
 use crate::record::Record;
 use crate::session::{self, Login, Session};
 use crate::tds::Tds;
 use crate::turns::{self, Turns};
+use crate::unfit::unfit;
 use crate::{Config, Error, Source, Stop, Target, pgpass};
 use fathom_core::event::TcpInfo;
 use fathom_core::query::{Asked, NOT_WAITED_FOR, Outcome, Setting};
@@ -24,13 +28,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// "field size limit: 1 GB" (<https://www.postgresql.org/docs/15/limits.html>), of which the header takes some.
-const VALUE_BYTES: u64 = (1 << 30) - 4;
-/// "2^31-1 bytes" (<https://learn.microsoft.com/sql/t-sql/data-types/char-and-varchar-transact-sql>).
-const LARGE_BYTES: u64 = 1 << 31;
-/// Above the greatest `max_allowed_packet`: "The largest possible packet that can be transmitted … is 1GB"
-/// (<https://dev.mysql.com/doc/refman/8.4/en/packet-too-large.html>).
-const PACKET_BYTES: u64 = (1 << 30) + 1;
 /// A progress line after so long, and then again.
 const PROGRESS_NS: u64 = 2_000_000_000;
 
@@ -51,17 +48,18 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     let env = |name: &str| std::env::var(name).ok();
     let login = Login {
         server: server.clone(),
-        remote: session::lookup(server)?,
+        remote: session::lookup(server, &Limit::within(config.connect_timeout, stop).impatient())?,
         password: pgpass::password(&config.target, env)?,
         read_only: matches!(config.source, Source::Rows { .. }),
-        within: session::WITHIN,
+        within: config.connect_timeout,
         stop: stop.clone(),
         is_impatient: false,
     };
     // The kernel begins to stamp a little after the first socket asks for it.
     let _stamping = timestamps::keep_enabled();
     let mut order = turns::order(configs.len(), mono_ns());
-    let mut sessions = turns::sessions(&login, &configs, &mut order, begin)?;
+    // Nothing is lost yet: who ends the run waits for no session.
+    let mut sessions = turns::sessions(&login.impatient(), &configs, &mut order, begin)?;
     let each: Vec<_> = sessions.iter_mut().map(|session| session.facts()).collect();
     let facts = each[0].clone();
     let settings = turns::settings(config, &configs, &each);
@@ -129,15 +127,16 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     let mut turns = Turns::new(askers, &configs, &each, order, begin);
     turns.count();
     say_uncounted(&mut turns, &mut outcome, &record);
-    let ended = ask_all(&mut turns, config, stop, &record, &mut outcome);
+    let End { error: ended, is_abandoned } = ask_all(&mut turns, config, stop, &record, &mut outcome);
     let in_the_end = turns.facts();
     let known = turns::notes(&each);
     for text in turns::notes(&in_the_end).into_iter().filter(|text| !known.contains(text)) {
         note(&mut outcome, &record, text);
     }
     turns::seen(&mut outcome.asked, &in_the_end);
-    if outcome.failed().last().is_some_and(|failed| failed.error == NOT_WAITED_FOR) {
+    if is_abandoned {
         turns.give_up_counting();
+        stop.leave();
     }
     turns.counted(&mut outcome.asked, ended.is_some());
     say_uncounted(&mut turns, &mut outcome, &record);
@@ -172,34 +171,6 @@ fn begin(login: &Login, config: &Config) -> Result<Box<dyn Protocol>, Error> {
     })
 }
 
-/// What the protocol cannot do.
-fn unfit(config: &Config) -> Option<&'static str> {
-    match (&config.target, &config.source) {
-        (Target::Postgres(_), Source::Rows { row_bytes: VALUE_BYTES.., .. }) => {
-            Some("--row-bytes: no value of PostgreSQL is 1 GiB or more; ask for less")
-        }
-        (Target::Postgres(_), _) if config.packet_size.is_some() => {
-            Some("--packet-size: PostgreSQL's protocol has no packets; it is for mssql://")
-        }
-        (Target::Mysql(_), Source::Rows { row_bytes: PACKET_BYTES.., .. }) => {
-            Some("--row-bytes: no value of MySQL is longer than 1 GiB; ask for less")
-        }
-        (Target::Mysql(_), _) if config.packet_size.is_some() => {
-            Some("--packet-size: MySQL's packets are as long as what they hold; it is for mssql://")
-        }
-        (Target::Mysql(_), _) if config.fetch_size.is_some() => {
-            Some("--fetch-size: mysql:// fetches all rows at once; leave it out")
-        }
-        (Target::Mssql(_), Source::Rows { row_bytes: LARGE_BYTES.., .. }) => {
-            Some("--row-bytes: no value of SQL Server is 2 GiB or more; ask for less")
-        }
-        (Target::Mssql(_), _) if config.fetch_size.is_some() => {
-            Some("--fetch-size: mssql:// fetches all rows at once; leave it out")
-        }
-        _ => None,
-    }
-}
-
 /// What looks at the server, on a second connection, and how it sees each of these sessions.
 fn look(sessions: &mut [Box<dyn Protocol>], login: &Login, config: &Config) -> Result<Watched, Error> {
     // Who ends the run waits for no session that is to look.
@@ -210,15 +181,25 @@ fn look(sessions: &mut [Box<dyn Protocol>], login: &Login, config: &Config) -> R
     Ok((Some(Rc::new(looks)), watches.into_iter().map(Some).collect()))
 }
 
-/// Asks until it is enough; why it ended early, where it did.
+/// How the asking ended.
+#[derive(Default)]
+struct End {
+    /// Why before its time, where nobody wanted that.
+    error: Option<Error>,
+    /// Of a query that the server had not answered.
+    is_abandoned: bool,
+}
+
+/// Asks until it is enough.
 fn ask_all(
     turns: &mut Turns<'_>,
     config: &Config,
     stop: &Stop,
     record: &Record,
     outcome: &mut Outcome,
-) -> Option<Error> {
+) -> End {
     let began_ns = mono_ns();
+    let over_ns = config.lasts.map(|lasts| began_ns.saturating_add(lasts.as_nanos() as u64));
     let (mut number, mut told_ns, mut latest_ns) = (0, began_ns, 0);
     let settings = turns.settings();
     loop {
@@ -226,15 +207,14 @@ fn ask_all(
             || config.every.map_or_else(mono_ns, |every| began_ns + number * every.as_nanos() as u64);
         // Where queries take longer than they are apart, their due is of a time long ago.
         let is_over = |due_ns: u64| {
-            let lasted_ns = due_ns.max(mono_ns()).saturating_sub(began_ns);
             stop.times() > 0
-                || config.lasts.is_some_and(|lasts| lasted_ns >= lasts.as_nanos() as u64)
+                || over_ns.is_some_and(|over_ns| due_ns.max(mono_ns()) >= over_ns)
                 || config.count.is_some_and(|count| number >= count.saturating_mul(settings))
         };
         if !is_over(due_ns())
             && let Err(error) = turns.log_in(number)
         {
-            return (stop.times() == 0).then_some(error);
+            return End { error: (stop.times() == 0).then_some(error), is_abandoned: false };
         }
         // What a login takes is in no query.
         let due_ns = due_ns();
@@ -247,10 +227,10 @@ fn ask_all(
                 );
                 note(outcome, record, text);
             }
-            return None;
+            return End::default();
         }
         let (turn, asker) = turns.next(number);
-        let answer = asker.ask();
+        let answer = asker.ask(over_ns);
         let unseen = asker.looks.as_ref().and_then(|looks| looks.failure());
         if let Some(error) = &unseen {
             let text = format!("from query {} on the server's states are not known: {error}", number + 1);
@@ -265,11 +245,13 @@ fn ask_all(
         number += 1;
         if let Some(trouble) = error {
             outcome.asked.unanswered_beside = Some(asker.beside.failed());
-            let failure = failure(&trouble, asker, number, stop);
-            if failure.is_none() {
-                note(outcome, record, format!("query {number} was ended by you"));
+            let error = failure(&trouble, asker, number, stop);
+            if error.is_none() {
+                note(outcome, record, format!("query {number} was ended by you{}", came_after(&trouble)));
             }
-            return failure;
+            let is_abandoned =
+                matches!(trouble, Trouble::Stopped | Trouble::Late { is_unanswered: true, .. });
+            return End { error, is_abandoned };
         }
         let now = mono_ns();
         if !config.quiet && now - told_ns > PROGRESS_NS {
@@ -288,14 +270,28 @@ fn failure(trouble: &Trouble, asker: &Asker<'_>, number: u64, stop: &Stop) -> Op
     let address = asker.login.server.address();
     match trouble {
         Trouble::Stopped => None,
-        Trouble::Refused(_) if stop.times() > 0 => None,
+        // What follows a request to cancel is nobody's fault.
+        Trouble::Refused(_) | Trouble::Lost(_) if stop.times() > 0 => None,
         Trouble::Refused(refusal) => {
             let to_do = asker.session.remedy(refusal);
             Some(Error::run(format!("query {number} failed at {address}: {}; {to_do}", refusal.words())))
         }
+        Trouble::Late { why, .. } => Some(Error::run(format!(
+            "query {number} was given up at {address}: {why}; see that the server can be reached (fathom probe {address} --connect), or give \
+             a query longer by --timeout"
+        ))),
         Trouble::Lost(why) => Some(Error::run(format!(
             "query {number} has no whole answer from {address}: {why}; see the server's log for why it ended the session"
         ))),
+    }
+}
+
+/// What became of a query that the user ended, where that is not what the server makes of every such query.
+fn came_after(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Lost(why) => format!(", and then {why}"),
+        Trouble::Stopped => ", before its answer came".to_owned(),
+        Trouble::Refused(_) | Trouble::Late { .. } => String::new(),
     }
 }
 
@@ -331,7 +327,7 @@ fn row(number: u64, due_ns: u64, answer: Answer) -> Query {
         server_wait: answer.server_wait,
         error: answer.error.map(|trouble| match trouble {
             Trouble::Refused(refusal) => refusal.words(),
-            Trouble::Lost(why) => why,
+            Trouble::Lost(why) | Trouble::Late { why, .. } => why,
             Trouble::Stopped => NOT_WAITED_FOR.to_owned(),
         }),
         is_first: false,
@@ -388,6 +384,7 @@ fn probe(config: &Config, database: &str, facts: &Facts, settings: &[Setting], p
             "think_ns": config.think.as_nanos() as u64,
             "count": config.count,
             "duration_ns": config.lasts.map(|lasts| lasts.as_nanos() as u64),
+            "timeout_ns": config.timeout.map(|timeout| timeout.as_nanos() as u64),
             "every_ns": config.every.map(|every| every.as_nanos() as u64),
             "fetch_size": config.fetch_size,
             "simple": config.simple,

@@ -2,7 +2,7 @@
 
 use crate::channel::Channel;
 use crate::error::Refusal;
-use crate::limit::Limit;
+use crate::limit::{Limit, is_ended};
 use crate::reader::{Item, Reader, whole};
 use crate::target::Secret;
 use crate::{Error, Server, SslMode, Stop, tls};
@@ -16,9 +16,6 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// For a login, and for a question of ours.
-pub(crate) const WITHIN: Duration = Duration::from_secs(20);
 
 /// How a server is reached and logged in to.
 #[derive(Debug, Clone)]
@@ -60,20 +57,38 @@ pub(crate) struct Session {
 }
 
 /// The first address of the server: several behind a name would be several paths.
-pub(crate) fn lookup(server: &Server) -> Result<SocketAddr, Error> {
-    let found = (server.host.as_str(), server.port).to_socket_addrs();
+pub(crate) fn lookup(server: &Server, limit: &Limit) -> Result<SocketAddr, Error> {
     let unknown = |why: String| {
         Error::run(format!("cannot find the host {}: {why}; see that the name is right", server.host))
     };
-    found.map_err(|e| unknown(e.to_string()))?.next().ok_or_else(|| unknown("it has no address".to_owned()))
+    // On a thread of its own: the system's resolver cannot be told to end, and may wait for its servers for half a minute.
+    let (tell, told) = std::sync::mpsc::channel();
+    let (host, port) = (server.host.clone(), server.port);
+    let ask = move || tell.send((host.as_str(), port).to_socket_addrs().map(|mut found| found.next()));
+    let spawned = std::thread::Builder::new().name("lookup".into()).spawn(ask);
+    spawned.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
+    let found = loop {
+        match told.recv_timeout(Limit::PIECE) {
+            Ok(found) => break found,
+            Err(_) => limit.check_for("answer").map_err(|e| {
+                if is_ended(&e) {
+                    return Error::run(format!(
+                        "the address of {} was not waited for any longer: {e}",
+                        server.host
+                    ));
+                }
+                unknown(e.to_string())
+            })?,
+        }
+    };
+    found.map_err(|e| unknown(e.to_string()))?.ok_or_else(|| unknown("it has no address".to_owned()))
 }
 
 /// A connection on which nothing was said but what TLS needs.
 pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
     let address = login.server.address();
-    let mut channel = Channel::connect(login.remote).map_err(|e| {
-        Error::run(format!("cannot connect to {address}: {e}; does the server listen there (listen_addresses, pg_hba.conf, a firewall)?"))
-    })?;
+    let mut channel = Channel::connect(login.remote, limit)
+        .map_err(|e| unreachable(login, &e, "listen_addresses, pg_hba.conf, a firewall"))?;
     if login.server.ssl == SslMode::Disable {
         return Ok(channel);
     }
@@ -90,7 +105,7 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
             let home = std::env::var_os("HOME").map(PathBuf::from);
             let settings = "ssl_max_protocol_version and ssl_ciphers";
             let begun = channel.secure(tls::begin(&login.server, home)?, limit);
-            begun.map_err(|e| tls::refused(&login.server, &e, settings))?;
+            begun.map_err(|e| not_secured(login, &e, settings))?;
         }
         b"N" if login.server.ssl == SslMode::Prefer => {}
         b"N" => {
@@ -272,8 +287,26 @@ impl Session {
     }
 }
 
+/// A connection that was not set up, and what may be in its way.
+pub(crate) fn unreachable(login: &Login, error: &io::Error, in_the_way: &str) -> Error {
+    let address = login.server.address();
+    if is_ended(error) {
+        return Error::run(format!("{address} was not waited for any longer: {error}"));
+    }
+    Error::run(format!("cannot connect to {address}: {error}; does the server listen there ({in_the_way})?"))
+}
+
+/// TLS that did not come about; the server's `settings` say which versions it speaks.
+pub(crate) fn not_secured(login: &Login, error: &io::Error, settings: &str) -> Error {
+    if is_ended(error) || error.kind() == io::ErrorKind::TimedOut {
+        return broke(login, error);
+    }
+    tls::refused(&login.server, error, settings)
+}
+
 pub(crate) fn broke(login: &Login, error: &io::Error) -> Error {
     let what = match error.kind() {
+        _ if is_ended(error) => "was not waited for any longer",
         io::ErrorKind::TimedOut => "does not answer",
         _ => "broke the connection",
     };

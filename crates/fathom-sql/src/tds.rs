@@ -5,7 +5,7 @@ use crate::channel::Channel;
 use crate::error::Refusal;
 use crate::limit::Limit;
 use crate::protocol::{Facts, Protocol, Seen, Shown, Step, Waits, Watch};
-use crate::session::{Login, broke, more};
+use crate::session::{Login, broke, more, unreachable};
 use crate::ssl_mode::SslMode;
 use crate::{Config, Error, tls};
 use fathom_core::query::{Counted, ServerState};
@@ -46,7 +46,6 @@ impl Tds {
     pub(crate) fn begin(login: &Login, packet: Option<u16>) -> Result<Self, Error> {
         let server = &login.server;
         let limit = login.limit();
-        let address = server.address();
         let wanted = match server.ssl {
             _ if server.login_only => Wanted::Login,
             SslMode::Disable => Wanted::Nothing,
@@ -66,9 +65,8 @@ impl Tds {
         if let Some(what) = who.too_long() {
             return Err(Error::Usage(format!("the {what} is longer than SQL Server's 128 characters")));
         }
-        let channel = Channel::connect(login.remote).map_err(|e| {
-            Error::run(format!("cannot connect to {address}: {e}; does the server listen there (TCP/IP of its network configuration, a firewall)?"))
-        })?;
+        let channel = Channel::connect(login.remote, &limit)
+            .map_err(|e| unreachable(login, &e, "TCP/IP of its network configuration, a firewall"))?;
         let client = Client::new(who, wanted, tls);
         let mut this = Self { channel, client, has_password: login.password.is_some(), failed: Failed::No };
         loop {

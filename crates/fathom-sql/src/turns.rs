@@ -253,10 +253,11 @@ impl<'a> Turns<'a> {
         self.tally(setting, |place, counts| place.tally.end(counts));
         let place = &mut self.places[setting];
         let asker = &mut place.asker;
-        let mut session = (self.begin)(asker.login, &self.configs[setting])?;
+        let at_once = asker.login.impatient();
+        let mut session = (self.begin)(&at_once, &self.configs[setting])?;
         place.granted = granted(&session.facts());
         if let Some(looks) = &asker.looks {
-            let watch = Arc::new(session.watch(asker.login)?);
+            let watch = Arc::new(session.watch(&at_once)?);
             looks.watch(&watch);
             asker.watch = Some(watch);
         }

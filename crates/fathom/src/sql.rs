@@ -27,7 +27,9 @@ Examples:
 
 Give the password by PGPASSWORD, PGPASSFILE or ~/.pgpass, for mysql by MYSQL_PWD, for mssql by SQLCMDPASSWORD: `ps` shows a URL to everybody. How the parts are found, and what that cannot see: docs/databases.md.
 
-Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, or a query failed, 2 the command line cannot be used.";
+Ctrl-C has the server cancel the query, waits 2s for its answer to that, and ends with the summary; a second one ends at once.
+
+Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, or a query failed or was given up, 2 the command line cannot be used.";
 
 /// Arguments of `fathom sql`.
 #[derive(Debug, clap::Args)]
@@ -52,9 +54,16 @@ pub(crate) struct Args {
     /// Ask so often, of several settings each [default: 21, of several sizes of packets 30, or until --for is over]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Ask for so long
+    /// Ask for so long: no query begins later. One under way then is waited for as long as the server says something every 10s,
+    /// or until --timeout
     #[arg(long = "for", value_name = "TIME", value_parser = values::duration)]
     lasts: Option<Duration>,
+    /// Cancel a query that has no whole answer after so long, and end the run; 0 waits for ever [default: 0, but see --for]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    timeout: Option<Duration>,
+    /// Give up after so long what is no session yet: connection, TLS and login; and so what fathom itself asks the server
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
+    connect_timeout: Duration,
     /// From one query's due to the next [default: one after the other]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     every: Option<Duration>,
@@ -105,6 +114,11 @@ impl Args {
                 "--query: there is no query in it; write SQL, as in --query 'SELECT 1'",
             ));
         }
+        if self.connect_timeout.is_zero() {
+            return Err(Failure::usage(
+                "--connect-timeout: no server answers in no time; write a time, as in 10s",
+            ));
+        }
         let recording = self.record.map(|dir| Recording {
             dir,
             tool: probe::tool(),
@@ -117,6 +131,8 @@ impl Args {
             think: self.think,
             count: self.count.or_else(|| self.lasts.is_none().then(|| Turn::usual_count(&turns))),
             lasts: self.lasts,
+            timeout: self.timeout.filter(|timeout| !timeout.is_zero()),
+            connect_timeout: self.connect_timeout,
             every: self.every.filter(|every| !every.is_zero()),
             fetch_size: turns[0].fetch_size,
             simple: self.simple,

@@ -129,6 +129,21 @@ fn what_is_asked_is_counted_and_kept() {
         manifest.contains("\"protocol\": \"mysql\"") || manifest.contains("\"protocol\":\"mysql\""),
         "{manifest}"
     );
+    // By a cursor: what has rows and what has none, an answer whose end comes with its last rows and one whose end comes alone.
+    let pieces = |rows: &str, fetch: &str| {
+        server.ask(&["--count", "3", "--rows", rows, "--row-bytes", "3000", "--fetch-size", fetch])
+    };
+    for (rows, fetch, turns) in [("1001", "100", 13), ("1000", "100", 13), ("999", "100", 12), ("1", "1", 4)]
+    {
+        let outcome = pieces(rows, fetch);
+        let wanted = 3 * rows.parse::<u64>().unwrap();
+        assert_eq!((&outcome["rows"], &outcome["turns"]), (&wanted.into(), &turns.into()), "{outcome:#}");
+        assert_eq!(outcome["failed"], 0, "{outcome:#}");
+    }
+    for (query, rows, turns) in [("SELECT 1 FROM DUAL WHERE FALSE", 0, 3), ("DO 1", 0, 2)] {
+        let outcome = server.ask(&["--count", "2", "--fetch-size", "10", "--query", query]);
+        assert_eq!((&outcome["rows"], &outcome["turns"]), (&rows.into(), &turns.into()), "{outcome:#}");
+    }
     // Values of 16 MiB and more go on in the next packet.
     let long = [
         "--count",
@@ -193,7 +208,11 @@ fn what_is_wrong_is_one_line() {
         let line = line(&["--query", query], 1);
         assert!(line.contains(says), "{query}: {line}");
     }
-    assert!(line(&["--fetch-size", "10"], 2).contains("--fetch-size"));
+    let parameters = line(&["--fetch-size", "10", "--query", "SELECT ?, ?"], 1);
+    assert!(
+        parameters.contains("parameters (2 of ?)") && parameters.contains("write the values"),
+        "{parameters}"
+    );
     assert!(line(&["--packet-size", "4096"], 2).contains("mssql://"));
     assert!(line(&["--row-bytes", "2G"], 2).contains("1 GiB"));
     assert!(line(&["--row-bytes", "17M"], 2).contains("max_allowed_packet of 16777216"));
@@ -298,4 +317,9 @@ fn delay_on_the_path_is_the_paths() {
     assert!(small["path_ns"]["p50"].as_f64() >= Some(20e6), "{small:#}");
     is(&ask(&["--count", "5", "--query", "SELECT SLEEP(0.3)"]), "server");
     is(&ask(&["--count", "3", "--rows", "200", "--think", "2ms"]), "client");
+    // A statement that is prepared, a cursor, and eleven pieces.
+    let pieces = ask(&["--count", "5", "--rows", "1000", "--fetch-size", "100"]);
+    is(&pieces, "path");
+    assert_eq!(pieces["turns"], 13);
+    assert!(pieces["path_ns"]["p50"].as_f64() >= Some(13.0 * 20e6), "{pieces:#}");
 }

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use support::FATHOM;
-use support::database::says_the_same;
+use support::database::{Server, says_the_same};
+use support::mariadb::Mariadb;
 use support::postgres::Postgres;
 use support::reflector::Echo;
+use support::{FATHOM, wait_for};
 
 fn mssql(server: std::net::SocketAddr, parameters: &str, arguments: &[&str]) -> Output {
     let url = format!("mssql://reader@{server}/sales{parameters}");
@@ -137,31 +138,51 @@ fn a_login_that_fails_later_ends_the_run_with_what_was_asked() {
     says_the_same(&dir, &outcome);
 }
 
-#[test]
-fn sizes_of_fetches_share_a_session_and_have_their_round_trips() {
-    let Some(server) = Postgres::start() else { return };
+/// 500 rows, all at once, and by 10, 100 and 1,000, of which each takes so many round trips.
+fn sizes_of_fetches(server: &Server, sql: impl Fn(&[&str]) -> Command, round_trips: [i64; 4]) {
     let dir = server.home.path().join("kept");
-    let arguments = ["--rows", "500", "--count", "9", "--fetch-size", "0,10,100,1000", "--record"];
-    let outcome = server.ask(&[&arguments[..], &[dir.to_str().unwrap()]].concat());
+    let arguments = ["--json", "--rows", "500", "--count", "9", "--fetch-size", "0,10,100,1000", "--record"];
+    let outcome = json_of(&sql(&[&arguments[..], &[dir.to_str().unwrap()]].concat()).output().unwrap());
+    assert_eq!((&outcome["failed"], &outcome["rows"]), (&json!(0), &json!(36 * 500)), "{outcome:#}");
     says_the_same(&dir, &outcome);
     let rows = rows(&dir);
     is_interleaved(&rows, 4);
-    // 500 rows by ten: 50 pieces, and one to learn that there are no more; as PostgreSQL's portals have it.
-    let wanted = [(None, 1), (Some(10), 51), (Some(100), 6), (Some(1_000), 1)];
     for row in &rows {
-        let (fetch, turns) = wanted[row[0].unwrap() as usize];
-        assert_eq!((row[1], row[2], row[3], row[4]), (fetch, None, Some(turns), None), "{row:?}");
+        let setting = row[0].unwrap() as usize;
+        let fetch = [None, Some(10), Some(100), Some(1_000)][setting];
+        let wanted = (fetch, None, Some(round_trips[setting]), None);
+        assert_eq!((row[1], row[2], row[3], row[4]), wanted, "{row:?}");
     }
     let sizes: BTreeMap<_, _> = rows.iter().map(|row| (row[0], row[1])).collect();
     assert_eq!(sizes.len(), 4);
     let settings = outcome["settings"].as_array().unwrap();
     let turns: Vec<_> = settings.iter().map(|setting| setting["turns"].clone()).collect();
-    assert_eq!(turns, [1, 51, 6, 1].map(Value::from), "{outcome:#}");
+    assert_eq!(turns, round_trips.map(Value::from), "{outcome:#}");
     assert_eq!(settings[1]["ratio"]["verdict"], "slower", "{outcome:#}");
-    let out = server.sql(&["--rows", "500", "--count", "9", "--fetch-size", "0,10"]).output().unwrap();
+    let out = sql(&["--rows", "500", "--count", "9", "--fetch-size", "0,10"]).output().unwrap();
     let text = String::from_utf8(out.stdout).unwrap();
     assert!(text.lines().any(|line| line.starts_with("all rows ")), "{text}");
     assert!(text.lines().any(|line| line.starts_with("10 rows ") && line.contains(" % (")), "{text}");
+}
+
+#[test]
+fn sizes_of_fetches_share_a_session_and_have_their_round_trips() {
+    let Some(server) = Postgres::start() else { return };
+    // By ten: 50 pieces, and one to learn that there are no more; as PostgreSQL's portals have it.
+    sizes_of_fetches(&server, |arguments| server.sql(arguments), [1, 51, 6, 1]);
+}
+
+/// A cursor takes two round trips more: one prepares the statement, and one executes it.
+#[test]
+fn cursors_have_their_round_trips_too() {
+    let Some(server) = Mariadb::start() else { return };
+    sizes_of_fetches(&server, |arguments| server.sql(arguments), [1, 53, 8, 3]);
+    // No statement is left at the server, and no temporary table of a cursor.
+    let left = "SELECT 1 FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'PREPARED_STMT_COUNT' AND VARIABLE_VALUE > 0";
+    wait_for("no statement that is left", || {
+        (json_of(&server.sql(&["--json", "--count", "1", "--query", left]).output().unwrap())["rows"] == 0)
+            .then_some(())
+    });
 }
 
 #[test]

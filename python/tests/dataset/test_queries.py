@@ -58,6 +58,8 @@ def test_another_recording_has_none(tmp_path):
         ("the query was cancelled (attention)", "cancelled"),
         ("the server says that the statement failed (no error number)", "no error number"),
         ("its answer was not waited for", "not waited for"),
+        ("no whole answer within 5s", "timed out"),
+        ("no whole answer within 5s, nor to the request to cancel it within 2s", "timed out"),
     ],
 )
 def test_failures_have_kinds(error, kind):

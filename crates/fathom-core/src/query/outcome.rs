@@ -328,6 +328,24 @@ mod tests {
     use super::super::{Part, Split};
     use super::*;
 
+    /// Of no time nobody has a share: they were told to be 0, each (a stranger).
+    #[test]
+    fn where_no_query_was_answered_there_are_no_shares() {
+        let mut outcome = Outcome::default();
+        let all = Part { low_ns: 9, ns: 9, high_ns: 9 };
+        let split = Split::of_recording(9, [Part::default(), all, Part::default()], None);
+        outcome.add(&Query { error: Some(super::super::LATE.to_owned()), split, ..Query::default() });
+        let json = outcome.json();
+        assert_eq!((&json["queries"], &json["mean_ns"]), (&json!(1), &Value::Null), "{json:#}");
+        for party in ["server", "path", "client"] {
+            let none = json!({ "low": null, "estimate": null, "high": null });
+            assert_eq!(json["shares"][party], none, "{json:#}");
+        }
+        // Of one that was answered there are.
+        outcome.add(&Query { query: 1, split, turns: 1, first_row_ns: Some(1), ..Query::default() });
+        assert_eq!(outcome.json()["shares"]["path"], json!({ "low": 1.0, "estimate": 1.0, "high": 1.0 }));
+    }
+
     /// One has no split: the parts are those of others than the wall time, and the lines say of how many.
     #[test]
     fn lines_of_other_queries_say_of_how_many_they_are() {

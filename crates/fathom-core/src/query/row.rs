@@ -5,6 +5,9 @@ use super::Split;
 /// The error of a query whose answer the user did not want to wait for.
 pub const NOT_WAITED_FOR: &str = "its answer was not waited for";
 
+/// So begins the error of a query that took longer than it may.
+pub const LATE: &str = "no whole answer within ";
+
 /// What is known of one query. Times in ns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
@@ -57,6 +60,9 @@ impl Query {
         if error == NOT_WAITED_FOR {
             return Some("not waited for".to_owned());
         }
+        if error.starts_with(LATE) {
+            return Some("timed out".to_owned());
+        }
         let code = error.strip_suffix(')').and_then(|text| text.rsplit_once('(')).map(|(_, code)| code);
         let is_state = |code: &&str| {
             code.len() == 5 && code.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase())
@@ -90,6 +96,8 @@ mod tests {
             ("the query was cancelled (attention)", "cancelled"),
             ("the server says that the statement failed (no error number)", "no error number"),
             (NOT_WAITED_FOR, "not waited for"),
+            ("no whole answer within 5s", "timed out"),
+            ("no whole answer within 5s, nor to the request to cancel it within 2s", "timed out"),
         ] {
             let query = Query { error: Some(error.to_owned()), ..Query::default() };
             assert_eq!(query.failure().as_deref(), Some(kind), "{error}");

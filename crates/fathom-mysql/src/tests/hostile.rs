@@ -1,5 +1,6 @@
 //! Servers that mean no good, or are none.
 
+use super::cursors::{executed, fetched};
 use super::{
     DEPRECATE_EOF, OK, SSL, USUAL, asked, bytes_of, error, greeting, login, message, outcome, ready, result,
 };
@@ -102,7 +103,7 @@ proptest! {
     /// Whatever comes, in whatever state and pieces, is read, waited for or refused; and in the same way however it is cut.
     #[test]
     fn no_bytes_break_a_client(
-        bytes in prop::collection::vec(any::<u8>(), 0..400), state in 0_u8..5, packed in any::<bool>(), pieces in prop::collection::vec(1_usize..90, 1..5),
+        bytes in prop::collection::vec(any::<u8>(), 0..400), state in 0_u8..8, packed in any::<bool>(), pieces in prop::collection::vec(1_usize..90, 1..5),
     ) {
         let client = || match state {
             0 => Client::new(Login { encryption: Wanted::IfOffered, ..login() }),
@@ -118,9 +119,16 @@ proptest! {
                 outcome(&mut client, &bytes_of(&result(1, &[], false, true)[..2]), &[100]);
                 client
             }
-            _ => ready(0),
+            4 => ready(0),
+            5 => {
+                let mut client = ready(0);
+                client.prepare("SELECT ?").unwrap();
+                client
+            }
+            6 => executed(packed),
+            _ => fetched(packed),
         };
-        let number = [0, 2, 1, 3, 0][usize::from(state)];
+        let number = [0, 2, 1, 3, 0, 1, 1, 1][usize::from(state)];
         let bytes = if packed { message(&bytes, number) } else { bytes };
         let whole = outcome(&mut client(), &bytes, &[bytes.len().max(1)]);
         prop_assert_eq!(&whole, &outcome(&mut client(), &bytes, &[1]));

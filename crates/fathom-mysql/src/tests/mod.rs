@@ -1,6 +1,7 @@
 //! Servers that are made up, byte by byte.
 
 mod answers;
+mod cursors;
 mod hostile;
 mod logins;
 

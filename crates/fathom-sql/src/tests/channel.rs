@@ -75,7 +75,7 @@ fn sending_to_a_server_that_does_not_read_ends_when_it_is_to_end() {
     let error = in_time(move || {
         let mut channel = open(&login, &login.limit()).unwrap();
         // More than two kernels hold.
-        channel.send(&vec![0; 64 << 20], &Limit::none(&login.stop)).expect_err("nobody reads it")
+        channel.send(&vec![0; 64 << 20], &Limit::until(None, &login.stop)).expect_err("nobody reads it")
     });
     assert_eq!(error.kind(), ErrorKind::Other, "{error}");
     asked.join().unwrap();

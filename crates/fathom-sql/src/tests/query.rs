@@ -2,7 +2,8 @@
 
 use super::{in_time, logged_in, message, serve};
 use crate::beside::Beside;
-use crate::query::{Answer, Asker, Trouble};
+use crate::error::Trouble;
+use crate::query::{Answer, Asker};
 use crate::session::{Login, Session};
 use crate::{Config, Source, SslMode, Stop, Target};
 use fathom_core::query::Party;
@@ -20,6 +21,8 @@ fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
             think: Duration::ZERO,
             count: Some(1),
             lasts: None,
+            timeout: None,
+            connect_timeout: Duration::from_secs(5),
             every: None,
             fetch_size,
             simple,
@@ -43,7 +46,7 @@ fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
             first_waits_ns: std::collections::VecDeque::new(),
             run_queue: fathom_os::pause::RunQueue::of_this_thread(),
         };
-        asker.ask()
+        asker.ask(None)
     })
 }
 

@@ -21,6 +21,8 @@ fn config() -> Config {
         think: Duration::ZERO,
         count: Some(1),
         lasts: None,
+        timeout: None,
+        connect_timeout: Duration::from_secs(5),
         every: None,
         fetch_size: None,
         simple: false,

@@ -25,7 +25,7 @@ fn handshake_with(
     // As `open`, with another home.
     let stop = login.stop.clone();
     let limit = Limit::within(login.within, &stop);
-    let mut channel = crate::channel::Channel::connect(login.remote).unwrap();
+    let mut channel = crate::channel::Channel::connect(login.remote, &login.limit()).unwrap();
     channel.send(&[0, 0, 0, 8, 4, 210, 22, 47], &limit).unwrap();
     while channel.inbox.is_empty() {
         channel.wait(Limit::PIECE).unwrap();

@@ -26,6 +26,8 @@ PARTIES: Final = ("server", "path", "client")
 """Whose time it may be, in the order in which they are shown."""
 NOT_WAITED_FOR: Final = "its answer was not waited for"
 """The error of a query that the user did not want to wait for."""
+LATE: Final = "no whole answer within "
+"""So begins the error of a query that took longer than it might."""
 _CODE: Final = re.compile(
     r"\((?:(?P<state>[0-9A-Z]{5})|(?P<number>error [0-9-]*|no error number)|attention)\)\Z"
 )
@@ -156,6 +158,8 @@ def failure(error: str) -> str:
     """
     if error == NOT_WAITED_FOR:
         return "not waited for"
+    if error.startswith(LATE):
+        return "timed out"
     code = _CODE.search(error)
     if code is None:
         return "connection lost"

@@ -1,0 +1,195 @@
+//! How long a query is waited for: until the user ends the run, until the query is older than it may be, or until the run's time is over
+//! and the server says nothing. Then the server is asked to cancel it, has a while to answer that, and is left.
+
+use crate::Stop;
+use crate::error::Trouble;
+use crate::limit::Limit;
+use fathom_core::query::LATE;
+use std::time::Duration;
+
+/// After a request to cancel, the server has so long to answer.
+const CANCEL_WITHIN: Duration = Duration::from_secs(2);
+/// Once the time of a run is over, a server that has said nothing for so long is not waited for.
+const SILENT_WITHIN: Duration = Duration::from_secs(10);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    stop: Stop,
+    began_ns: u64,
+    /// The whole answer is to be here within this.
+    timeout: Option<Duration>,
+    /// The time of the run is over then.
+    over_ns: Option<u64>,
+    cancelled_ns: Option<u64>,
+    /// Why the query takes too long, where it does.
+    late: Option<String>,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Heeded {
+    GoOn,
+    /// The server is to be asked to cancel the query.
+    Cancel,
+    GiveUp(Trouble),
+}
+
+fn after(ns: u64, time: Duration) -> u64 {
+    ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+impl Patience {
+    /// With a query that begins now.
+    pub(crate) fn new(began_ns: u64, timeout: Option<Duration>, over_ns: Option<u64>, stop: &Stop) -> Self {
+        // Who says how long a query may take has said it.
+        let over_ns = over_ns.filter(|_| timeout.is_none());
+        Self { stop: stop.clone(), began_ns, timeout, over_ns, cancelled_ns: None, late: None }
+    }
+
+    /// Whether to wait on, where the server has said nothing since then.
+    pub(crate) fn heed(&mut self, now_ns: u64, silent_since_ns: u64) -> Heeded {
+        if self.stop.times() > 1 {
+            return Heeded::GiveUp(Trouble::Stopped);
+        }
+        if let Some(at_ns) = self.cancelled_ns {
+            return if now_ns < after(at_ns, CANCEL_WITHIN) {
+                Heeded::GoOn
+            } else {
+                Heeded::GiveUp(self.unanswered())
+            };
+        }
+        if self.stop.times() == 0 {
+            self.late = self.too_late(now_ns, silent_since_ns);
+            if self.late.is_none() {
+                return Heeded::GoOn;
+            }
+        }
+        self.cancelled_ns = Some(now_ns);
+        Heeded::Cancel
+    }
+
+    fn too_late(&self, now_ns: u64, silent_since_ns: u64) -> Option<String> {
+        if let Some(timeout) = self.timeout.filter(|timeout| now_ns >= after(self.began_ns, *timeout)) {
+            return Some(format!("{LATE}{timeout:?}"));
+        }
+        let over_ns = self.over_ns?;
+        (now_ns >= over_ns && now_ns >= after(silent_since_ns, SILENT_WITHIN))
+            .then(|| format!("{LATE}the time of --for, and nothing for {SILENT_WITHIN:?}"))
+    }
+
+    /// The request to cancel came to nothing either.
+    fn unanswered(&self) -> Trouble {
+        let late = |late: &String| {
+            let why = format!("{late}, nor to the request to cancel it within {CANCEL_WITHIN:?}");
+            Trouble::Late { why, is_unanswered: true }
+        };
+        self.late.as_ref().map_or(Trouble::Stopped, late)
+    }
+
+    /// What became of a query that had taken too long already, whatever came then: an answer after all, or that it was cancelled.
+    pub(crate) fn judged(&self, trouble: Option<Trouble>) -> Option<Trouble> {
+        match (trouble, &self.late) {
+            (None | Some(Trouble::Refused(_)), Some(why)) => {
+                Some(Trouble::Late { why: why.clone(), is_unanswered: false })
+            }
+            (trouble, _) => trouble,
+        }
+    }
+
+    /// Where a query that was to be cancelled has come to a point at which it waits for us: it goes on no further.
+    pub(crate) fn between_pieces(&self) -> Option<Trouble> {
+        self.cancelled_ns?;
+        let late = |why: &String| Trouble::Late { why: why.clone(), is_unanswered: false };
+        Some(self.late.as_ref().map_or(Trouble::Stopped, late))
+    }
+
+    /// For how long this side tries to send.
+    pub(crate) fn limit(&self, now_ns: u64) -> Limit {
+        if let Some(at_ns) = self.cancelled_ns {
+            return Limit::until(Some(after(at_ns, CANCEL_WITHIN)), &self.stop);
+        }
+        let timeout = self.timeout.map(|timeout| after(self.began_ns, timeout));
+        let over = self.over_ns.map(|over_ns| over_ns.max(after(now_ns, SILENT_WITHIN)));
+        // What is not sent whole needs no cancel.
+        Limit::until(timeout.into_iter().chain(over).min(), &self.stop).impatient()
+    }
+
+    /// It could not be sent within that.
+    pub(crate) fn unsent(&self, now_ns: u64) -> Trouble {
+        if self.cancelled_ns.is_some() {
+            return self.unanswered();
+        }
+        let late = self.too_late(now_ns, 0).unwrap_or_else(|| format!("{LATE}the time of --for"));
+        Trouble::Late { why: format!("{late}: it could not be sent"), is_unanswered: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Refusal;
+
+    const S: u64 = 1_000_000_000;
+
+    fn late(why: &str, is_unanswered: bool) -> Trouble {
+        Trouble::Late { why: why.to_owned(), is_unanswered }
+    }
+
+    #[test]
+    fn a_server_is_waited_for_until_it_is_too_late() {
+        use Heeded::{Cancel, GoOn};
+        let t = |s| Some(Duration::from_secs(s));
+        // A query that began at 100 s: its timeout, when the run is over, now, and since when nothing came.
+        for (timeout, over, now, silent_since, heeded) in [
+            (None, None, 10_000, 100, GoOn),
+            (t(5), None, 104, 100, GoOn),
+            (t(5), None, 105, 105, Cancel),
+            // Of a run whose time is over it is the server that says nothing, not the query that takes long.
+            (None, Some(102), 111, 103, GoOn),
+            (None, Some(102), 111, 101, Cancel),
+            (None, Some(102), 10_000, 9_995, GoOn),
+            (None, Some(200), 150, 100, GoOn),
+            (None, Some(200), 200, 100, Cancel),
+            // Who says how long a query may take has said it.
+            (t(60), Some(102), 150, 100, GoOn),
+        ] {
+            let mut patience = Patience::new(100 * S, timeout, over.map(|over| over * S), &Stop::default());
+            let was = patience.heed(now * S, silent_since * S);
+            assert_eq!(was, heeded, "{timeout:?} {over:?} {now} {silent_since}");
+        }
+    }
+
+    #[test]
+    fn a_request_to_cancel_has_a_while_to_be_answered() {
+        let stop = Stop::default();
+        let mut patience = Patience::new(0, Some(Duration::from_secs(5)), None, &stop);
+        assert_eq!(patience.between_pieces(), None);
+        assert_eq!(patience.heed(5 * S, 0), Heeded::Cancel);
+        assert_eq!(patience.heed(7 * S - 1, 0), Heeded::GoOn);
+        let why = "no whole answer within 5s, nor to the request to cancel it within 2s";
+        assert_eq!(patience.heed(7 * S, 0), Heeded::GiveUp(late(why, true)));
+        // Its whole answer, or what the server says of the cancel, comes too late; a lost connection says more.
+        let why = "no whole answer within 5s";
+        assert_eq!(patience.judged(None), Some(late(why, false)));
+        assert_eq!(patience.judged(Some(Trouble::Refused(Refusal::default()))), Some(late(why, false)));
+        assert_eq!(patience.between_pieces(), Some(late(why, false)));
+        let lost = Some(Trouble::Lost("gone".to_owned()));
+        assert_eq!(patience.judged(lost.clone()), lost);
+        stop.ask();
+        stop.ask();
+        assert_eq!(patience.heed(6 * S, 0), Heeded::GiveUp(Trouble::Stopped));
+    }
+
+    #[test]
+    fn the_user_is_heeded_at_once() {
+        let stop = Stop::default();
+        let mut patience = Patience::new(0, None, None, &stop);
+        stop.ask();
+        assert_eq!(patience.heed(S, S), Heeded::Cancel);
+        assert_eq!(patience.heed(2 * S, S), Heeded::GoOn);
+        assert_eq!(patience.between_pieces(), Some(Trouble::Stopped));
+        assert_eq!(patience.heed(3 * S, S), Heeded::GiveUp(Trouble::Stopped));
+        assert_eq!(patience.judged(None), None);
+    }
+}
