@@ -111,6 +111,17 @@ def told_in_docs(lab):
     return [cell.strip() for cell in row]
 
 
+def only_its_end_changes(lab):
+    """The same again, but for its end, makes nothing anew."""
+    lab("plan", "-input=false", "-out=longer", *lab.given(public_jump=True, expires=LONGER))
+    plan = json.loads(lab("show", "-json", "longer").stdout)
+    changes = [r["change"] for r in plan["resource_changes"]]
+    assert {tuple(c["actions"]) for c in changes} <= {("update",), ("no-op",), ("read",)}
+    assert any(c["actions"] == ["update"] for c in changes)
+    endless = [[ENDS.sub("", json.dumps(change[key])) for change in changes] for key in ("before", "after")]
+    assert endless[0] == endless[1]
+
+
 def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path):
     outputs = lab.outputs
     study = tmp_path / "lab.toml"
@@ -128,14 +139,9 @@ def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path
     assert lab.root == "all" or told_in_docs(lab)[-3].split(", ")[-1] == takes
     # A host that no path uses would cost for nothing.
     assert {name for s in made.scenario for name in (s.source, s.to)} == {h.name for h in made.host}
-    # The same again, but for its end, changes that alone and makes nothing anew.
-    lab("plan", "-input=false", "-out=longer", *lab.given(public_jump=True, expires=LONGER))
-    plan = json.loads(lab("show", "-json", "longer").stdout)
-    changes = [r["change"] for r in plan["resource_changes"]]
-    assert {tuple(c["actions"]) for c in changes} <= {("update",), ("no-op",), ("read",)}
-    assert any(c["actions"] == ["update"] for c in changes)
-    endless = [[ENDS.sub("", json.dumps(change[key])) for change in changes] for key in ("before", "after")]
-    assert endless[0] == endless[1]
+    # The whole of Azure has no part that is not a lab of its own too, and takes as long as all of them.
+    if lab.root != "all":
+        only_its_end_changes(lab)
     # An expired lab can be removed.
     assert lab.down(public_jump=True, expires="2020-01-01T00:00:00Z") == []
 
