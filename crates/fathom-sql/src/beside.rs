@@ -114,6 +114,11 @@ impl Beside {
         self.known().rtt(now_ns, self.every)
     }
 
+    /// When something last answered; 0: nothing has.
+    pub(crate) fn answered_ns(&self) -> u64 {
+        self.known().round_trips.back().map_or(0, |newest| newest.at_ns)
+    }
+
     /// From now on the slowest is wanted.
     pub(crate) fn begin_slowest(&self) {
         self.known().slowest_ns = 0;

@@ -59,8 +59,8 @@ pub(crate) enum Trouble {
     Refused(Refusal),
     /// The connection is lost.
     Lost(String),
-    /// The user did not want to wait for the answer.
-    Stopped,
+    /// The user did not want to wait for the answer; the server did not say either that it cancelled it, where it is unanswered.
+    Stopped { is_unanswered: bool },
     /// It took longer than it may; the server did not say either that it cancelled it, where it is unanswered.
     Late { why: String, is_unanswered: bool },
 }

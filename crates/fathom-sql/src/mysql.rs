@@ -212,17 +212,17 @@ impl Protocol for Mysql {
     }
 
     /// On a connection of its own: this one answers, and listens to nobody.
-    fn cancel(&mut self, login: &Login) -> io::Result<Vec<u8>> {
+    fn cancel(&mut self, login: &Login) -> io::Result<Option<Vec<u8>>> {
         let greeted = self.client.facts().connection;
         // Behind a proxy the number of its greeting may be somebody else's session at the server.
         if self.number.is_some_and(|number| number != u64::from(greeted)) {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let kill = format!("KILL QUERY {greeted}");
         on_a_thread(login, move |login| {
             Self::open(login, false, &login.limit())?.ask(&kill, login).map(|_| ())
         });
-        Ok(Vec::new())
+        Ok(Some(Vec::new()))
     }
 
     fn after(&mut self, _: &Config) -> Option<Vec<u8>> {

@@ -7,8 +7,10 @@ use crate::limit::Limit;
 use fathom_core::query::LATE;
 use std::time::Duration;
 
-/// After a request to cancel, the server has so long to answer.
+/// After a request to cancel, the server has so long to answer...
 const CANCEL_WITHIN: Duration = Duration::from_secs(2);
+/// ...or so many round trips: a request may need a session of its own, with TLS and a login.
+const CANCEL_ROUND_TRIPS: u32 = 8;
 /// Once the time of a run is over, a server that has said nothing for so long is not waited for.
 const SILENT_WITHIN: Duration = Duration::from_secs(10);
 
@@ -22,6 +24,8 @@ pub(crate) struct Patience {
     /// The time of the run is over then.
     over_ns: Option<u64>,
     cancelled_ns: Option<u64>,
+    /// The server has so long to answer that.
+    cancel_within: Duration,
     /// Why the query takes too long, where it does.
     late: Option<String>,
 }
@@ -44,16 +48,38 @@ impl Patience {
     pub(crate) fn new(began_ns: u64, timeout: Option<Duration>, over_ns: Option<u64>, stop: &Stop) -> Self {
         // Who says how long a query may take has said it.
         let over_ns = over_ns.filter(|_| timeout.is_none());
-        Self { stop: stop.clone(), began_ns, timeout, over_ns, cancelled_ns: None, late: None }
+        let (stop, cancelled_ns, late) = (stop.clone(), None, None);
+        Self { stop, began_ns, timeout, over_ns, cancelled_ns, cancel_within: CANCEL_WITHIN, late }
     }
 
-    /// Whether to wait on, where the server has said nothing since then.
+    /// Over a path with such a round trip.
+    #[must_use]
+    pub(crate) fn over_path(self, rtt_ns: Option<u64>) -> Self {
+        let round_trips = Duration::from_nanos(rtt_ns.unwrap_or(0)).saturating_mul(CANCEL_ROUND_TRIPS);
+        Self { cancel_within: CANCEL_WITHIN.max(round_trips), ..self }
+    }
+
+    /// Whether the time of the run is over.
+    pub(crate) fn is_over(&self, now_ns: u64) -> bool {
+        self.over_ns.is_some_and(|over_ns| now_ns >= over_ns)
+    }
+
+    /// Until when rows are worked on: what was cancelled, or is to be, is only read to its end.
+    pub(crate) fn works_until_ns(&self) -> u64 {
+        match (self.cancelled_ns, self.timeout) {
+            (Some(_), _) => 0,
+            (None, Some(timeout)) => after(self.began_ns, timeout),
+            (None, None) => u64::MAX,
+        }
+    }
+
+    /// Whether to wait on, where nothing has been heard of the server since then.
     pub(crate) fn heed(&mut self, now_ns: u64, silent_since_ns: u64) -> Heeded {
         if self.stop.times() > 1 {
-            return Heeded::GiveUp(Trouble::Stopped);
+            return Heeded::GiveUp(Trouble::Stopped { is_unanswered: true });
         }
         if let Some(at_ns) = self.cancelled_ns {
-            return if now_ns < after(at_ns, CANCEL_WITHIN) {
+            return if now_ns < after(at_ns, self.cancel_within) {
                 Heeded::GoOn
             } else {
                 Heeded::GiveUp(self.unanswered())
@@ -80,11 +106,17 @@ impl Patience {
 
     /// The request to cancel came to nothing either.
     fn unanswered(&self) -> Trouble {
-        let late = |late: &String| {
-            let why = format!("{late}, nor to the request to cancel it within {CANCEL_WITHIN:?}");
-            Trouble::Late { why, is_unanswered: true }
-        };
-        self.late.as_ref().map_or(Trouble::Stopped, late)
+        self.given_up(&format!(", nor to the request to cancel it within {:?}", self.cancel_within))
+    }
+
+    /// Nobody can be asked to cancel it.
+    pub(crate) fn uncancelled(&self) -> Trouble {
+        self.given_up(", and the session does not tell by what to cancel it")
+    }
+
+    fn given_up(&self, more: &str) -> Trouble {
+        let late = |late: &String| Trouble::Late { why: format!("{late}{more}"), is_unanswered: true };
+        self.late.as_ref().map_or(Trouble::Stopped { is_unanswered: true }, late)
     }
 
     /// What became of a query that had taken too long already, whatever came then: an answer after all, or that it was cancelled.
@@ -101,13 +133,13 @@ impl Patience {
     pub(crate) fn between_pieces(&self) -> Option<Trouble> {
         self.cancelled_ns?;
         let late = |why: &String| Trouble::Late { why: why.clone(), is_unanswered: false };
-        Some(self.late.as_ref().map_or(Trouble::Stopped, late))
+        Some(self.late.as_ref().map_or(Trouble::Stopped { is_unanswered: false }, late))
     }
 
     /// For how long this side tries to send.
     pub(crate) fn limit(&self, now_ns: u64) -> Limit {
         if let Some(at_ns) = self.cancelled_ns {
-            return Limit::until(Some(after(at_ns, CANCEL_WITHIN)), &self.stop);
+            return Limit::until(Some(after(at_ns, self.cancel_within)), &self.stop);
         }
         let timeout = self.timeout.map(|timeout| after(self.began_ns, timeout));
         let over = self.over_ns.map(|over_ns| over_ns.max(after(now_ns, SILENT_WITHIN)));
@@ -178,7 +210,29 @@ mod tests {
         assert_eq!(patience.judged(lost.clone()), lost);
         stop.ask();
         stop.ask();
-        assert_eq!(patience.heed(6 * S, 0), Heeded::GiveUp(Trouble::Stopped));
+        assert_eq!(patience.heed(6 * S, 0), Heeded::GiveUp(Trouble::Stopped { is_unanswered: true }));
+    }
+
+    /// A KILL takes five round trips, and more where one is lost.
+    #[test]
+    fn over_a_long_path_a_request_to_cancel_has_longer() {
+        let patience = Patience::new(0, Some(Duration::from_secs(5)), None, &Stop::default());
+        let mut patience = patience.over_path(Some(S / 2));
+        assert_eq!(patience.heed(5 * S, 0), Heeded::Cancel);
+        assert_eq!(patience.heed(9 * S - 1, 0), Heeded::GoOn);
+        let why = "no whole answer within 5s, nor to the request to cancel it within 4s";
+        assert_eq!(patience.heed(9 * S, 0), Heeded::GiveUp(late(why, true)));
+        let why = "no whole answer within 5s, and the session does not tell by what to cancel it";
+        assert_eq!(patience.uncancelled(), late(why, true));
+    }
+
+    #[test]
+    fn rows_are_worked_on_no_longer_than_the_query_may_take() {
+        let mut patience = Patience::new(S, Some(Duration::from_secs(5)), None, &Stop::default());
+        assert_eq!(patience.works_until_ns(), 6 * S);
+        assert_eq!(patience.heed(6 * S, 6 * S), Heeded::Cancel);
+        assert_eq!(patience.works_until_ns(), 0);
+        assert_eq!(Patience::new(S, None, Some(2 * S), &Stop::default()).works_until_ns(), u64::MAX);
     }
 
     #[test]
@@ -188,8 +242,9 @@ mod tests {
         stop.ask();
         assert_eq!(patience.heed(S, S), Heeded::Cancel);
         assert_eq!(patience.heed(2 * S, S), Heeded::GoOn);
-        assert_eq!(patience.between_pieces(), Some(Trouble::Stopped));
-        assert_eq!(patience.heed(3 * S, S), Heeded::GiveUp(Trouble::Stopped));
+        // The server has answered, and is not taken for lost.
+        assert_eq!(patience.between_pieces(), Some(Trouble::Stopped { is_unanswered: false }));
+        assert_eq!(patience.heed(3 * S, S), Heeded::GiveUp(Trouble::Stopped { is_unanswered: true }));
         assert_eq!(patience.judged(None), None);
     }
 }

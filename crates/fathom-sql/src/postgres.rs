@@ -75,11 +75,10 @@ impl Protocol for Session {
         }
     }
 
-    fn cancel(&mut self, login: &Login) -> io::Result<Vec<u8>> {
-        if let Some(key) = self.key {
-            cancel(login, key);
-        }
-        Ok(Vec::new())
+    fn cancel(&mut self, login: &Login) -> io::Result<Option<Vec<u8>>> {
+        let Some(key) = self.key else { return Ok(None) };
+        cancel(login, key);
+        Ok(Some(Vec::new()))
     }
 
     /// The batch of a query that was fetched in pieces ends by itself.

@@ -32,8 +32,8 @@ pub(crate) trait Protocol: Send {
     /// The next of what lies in the channel's inbox; `None`: more bytes are needed.
     fn step(&mut self, config: &Config) -> io::Result<Option<Step>>;
 
-    /// Asks the server to end the query: by what is to be sent on this connection, or on one of its own.
-    fn cancel(&mut self, login: &Login) -> io::Result<Vec<u8>>;
+    /// Asks the server to end the query: by what is to be sent on this connection, or on one of its own. `None`: there is no way.
+    fn cancel(&mut self, login: &Login) -> io::Result<Option<Vec<u8>>>;
 
     /// What ends a query whose answer was whole, where something must; it is answered by [`Step::Over`].
     fn after(&mut self, config: &Config) -> Option<Vec<u8>>;

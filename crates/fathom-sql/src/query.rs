@@ -125,7 +125,8 @@ impl Asker<'_> {
             first_row_ns: None,
             rows: 0,
             refusal: None,
-            patience: Patience::new(began_ns, self.config.timeout, over_ns, &self.stop),
+            patience: Patience::new(began_ns, self.config.timeout, over_ns, &self.stop)
+                .over_path(self.beside.rtt(began_ns).map(|rtt| rtt.high_ns)),
             waiting_since_ns: None,
             // It is 2^32 - 1 before there was any.
             min_rtt_ns: before
@@ -232,7 +233,7 @@ impl Asker<'_> {
     fn send_all(&mut self, out: &[u8], patience: &Patience) -> Result<(), Trouble> {
         let sent = self.session.channel().send(out, &patience.limit(mono_ns()));
         sent.map_err(|e| match e.kind() {
-            _ if is_ended(&e) => Trouble::Stopped,
+            _ if is_ended(&e) => Trouble::Stopped { is_unanswered: true },
             io::ErrorKind::TimedOut if e.raw_os_error().is_none() => patience.unsent(mono_ns()),
             _ => lost(&e),
         })
@@ -243,7 +244,12 @@ impl Asker<'_> {
         loop {
             while let Some(step) = self.session.step(self.config).map_err(|e| lost(&e))? {
                 match step {
-                    Step::Row => self.row(run),
+                    Step::Row if self.config.think.is_zero() => self.row(run),
+                    Step::Row => {
+                        self.row(run);
+                        // Many may lie here, each of which is worked on for long.
+                        self.heed(&mut run.patience, mono_ns())?;
+                    }
                     Step::Refused { refusal, .. } if refusal.is_fatal => {
                         return Err(Trouble::Lost(refusal.words()));
                     }
@@ -272,11 +278,12 @@ impl Asker<'_> {
             run.first_row_ns = Some(mono_ns().saturating_sub(run.began_ns));
         }
         run.rows += 1;
+        let works_until_ns = run.patience.works_until_ns();
         // Who wants to end no longer works.
-        if !self.config.think.is_zero() && self.stop.times() == 0 {
+        if !self.config.think.is_zero() && self.stop.times() == 0 && works_until_ns > 0 {
             // In pieces, between which the kernel is asked what came meanwhile.
             let (mut now, pieces) = (self.room(run, 0), if self.config.think < PIECE { 1 } else { 4 });
-            let until_ns = now + self.config.think.as_nanos() as u64;
+            let until_ns = works_until_ns.min(now + self.config.think.as_nanos() as u64);
             for left in (1..=pieces).rev() {
                 work_until(now + until_ns.saturating_sub(now) / left, &self.stop);
                 now = self.room(run, ROOM_EVERY_NS);
@@ -386,14 +393,23 @@ impl Asker<'_> {
 
     /// Whether to wait on for a server that has said nothing since then; asks it to cancel the query where not.
     fn heed(&mut self, patience: &mut Patience, silent_since_ns: u64) -> Result<(), Trouble> {
-        match patience.heed(mono_ns(), silent_since_ns) {
+        let now = mono_ns();
+        let beside_ns = if patience.is_over(now) { self.answered_beside_ns() } else { 0 };
+        match patience.heed(now, silent_since_ns.max(beside_ns)) {
             Heeded::GoOn => Ok(()),
-            Heeded::Cancel => {
-                let out = self.session.cancel(self.login).map_err(|e| lost(&e))?;
-                self.send_all(&out, patience)
-            }
+            Heeded::Cancel => match self.session.cancel(self.login).map_err(|e| lost(&e))? {
+                Some(out) => self.send_all(&out, patience),
+                None => Err(patience.uncancelled()),
+            },
             Heeded::GiveUp(trouble) => Err(trouble),
         }
+    }
+
+    /// When the server, or its host, last answered something beside the query: it may be asked for what takes long. Not where
+    /// it has not even acknowledged what was sent on this connection, which is then dead by itself.
+    fn answered_beside_ns(&mut self) -> u64 {
+        let is_heard = self.session.channel().info().is_none_or(|info| info.unacked == 0);
+        if is_heard { self.beside.answered_ns() } else { 0 }
     }
 
     /// Ends a query whose answer was whole.

@@ -249,8 +249,10 @@ fn ask_all(
             if error.is_none() {
                 note(outcome, record, format!("query {number} was ended by you{}", came_after(&trouble)));
             }
-            let is_abandoned =
-                matches!(trouble, Trouble::Stopped | Trouble::Late { is_unanswered: true, .. });
+            let is_abandoned = matches!(
+                trouble,
+                Trouble::Stopped { is_unanswered: true } | Trouble::Late { is_unanswered: true, .. }
+            );
             return End { error, is_abandoned };
         }
         let now = mono_ns();
@@ -269,7 +271,7 @@ fn ask_all(
 fn failure(trouble: &Trouble, asker: &Asker<'_>, number: u64, stop: &Stop) -> Option<Error> {
     let address = asker.login.server.address();
     match trouble {
-        Trouble::Stopped => None,
+        Trouble::Stopped { .. } => None,
         // What follows a request to cancel is nobody's fault.
         Trouble::Refused(_) | Trouble::Lost(_) if stop.times() > 0 => None,
         Trouble::Refused(refusal) => {
@@ -290,7 +292,8 @@ fn failure(trouble: &Trouble, asker: &Asker<'_>, number: u64, stop: &Stop) -> Op
 fn came_after(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Lost(why) => format!(", and then {why}"),
-        Trouble::Stopped => ", before its answer came".to_owned(),
+        Trouble::Stopped { is_unanswered: true } => ", before its answer came".to_owned(),
+        Trouble::Stopped { is_unanswered: false } => ", before all of its answer was asked for".to_owned(),
         Trouble::Refused(_) | Trouble::Late { .. } => String::new(),
     }
 }
@@ -328,7 +331,7 @@ fn row(number: u64, due_ns: u64, answer: Answer) -> Query {
         error: answer.error.map(|trouble| match trouble {
             Trouble::Refused(refusal) => refusal.words(),
             Trouble::Lost(why) | Trouble::Late { why, .. } => why,
-            Trouble::Stopped => NOT_WAITED_FOR.to_owned(),
+            Trouble::Stopped { .. } => NOT_WAITED_FOR.to_owned(),
         }),
         is_first: false,
         setting: None,

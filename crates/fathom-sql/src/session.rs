@@ -15,6 +15,7 @@ use postgres_protocol::message::frontend;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// How a server is reached and logged in to.
@@ -29,7 +30,7 @@ pub(crate) struct Login {
     pub(crate) within: Duration,
     /// What ends both sooner.
     pub(crate) stop: Stop,
-    /// The first request to end the run does, and not the second: the run is none without a query, but it is without a look.
+    /// The first request to end the run ends it, and not the second: nothing is lost by it.
     pub(crate) is_impatient: bool,
 }
 
@@ -40,7 +41,7 @@ impl Login {
         if self.is_impatient { limit.impatient() } else { limit }
     }
 
-    /// Of what the run can do without.
+    /// Which the first request to end the run ends.
     pub(crate) fn impatient(&self) -> Self {
         Self { is_impatient: true, ..self.clone() }
     }
@@ -70,7 +71,8 @@ pub(crate) fn lookup(server: &Server, limit: &Limit) -> Result<SocketAddr, Error
     let found = loop {
         match told.recv_timeout(Limit::PIECE) {
             Ok(found) => break found,
-            Err(_) => limit.check_for("answer").map_err(|e| {
+            Err(RecvTimeoutError::Disconnected) => return Err(unknown("the resolver failed".to_owned())),
+            Err(RecvTimeoutError::Timeout) => limit.check_for("answer").map_err(|e| {
                 if is_ended(&e) {
                     return Error::run(format!(
                         "the address of {} was not waited for any longer: {e}",

@@ -175,9 +175,9 @@ impl Protocol for Tds {
         }
     }
 
-    fn cancel(&mut self, _: &Login) -> io::Result<Vec<u8>> {
+    fn cancel(&mut self, _: &Login) -> io::Result<Option<Vec<u8>>> {
         self.client.stop().map_err(|e| lost(&e))?;
-        Ok(self.client.take_out())
+        Ok(Some(self.client.take_out()))
     }
 
     fn after(&mut self, _: &Config) -> Option<Vec<u8>> {

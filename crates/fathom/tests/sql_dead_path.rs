@@ -180,6 +180,28 @@ fn a_query_that_takes_too_long_is_cancelled() {
     assert_eq!(mariadb.ask(&["--count", "1", "--query", asleep])["rows"], 0);
 }
 
+/// A query that is at work says nothing, and the round trips beside it are answered: it was cancelled once the time of `--for` was over.
+#[test]
+fn a_query_that_takes_long_is_waited_for_past_the_time_of_the_run() {
+    let Some(postgres) = Postgres::start() else { return };
+    let long = begin(postgres.sql(&["--json", "--for", "500ms", "--query", "SELECT pg_sleep(12)"]));
+    // Rows that came at once would be worked on for more than three minutes, which nobody here waits for.
+    let worked = ["--json", "--rows", "2000", "--row-bytes", "10", "--think", "100ms", "--timeout", "1s"];
+    let worked = ended(begin(postgres.sql(&worked)));
+    let outcome: Value = serde_json::from_slice(&worked.stdout).unwrap();
+    assert_eq!((worked.status.code(), &outcome["failures"]), (Some(1), &json!({ "timed out": 1 })));
+    let long = ended(long);
+    let outcome: Value = serde_json::from_slice(&long.stdout).unwrap();
+    assert_eq!(
+        (long.status.code(), &outcome["queries"], &outcome["failed"]),
+        (Some(0), &json!(1), &json!(0))
+    );
+}
+
+fn begin(mut command: Command) -> Child {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
 /// "127.0.0.1:… broke the connection: it is not waited for any longer", of a run that the user had ended.
 #[test]
 fn who_ends_a_login_is_not_told_that_the_server_did() {

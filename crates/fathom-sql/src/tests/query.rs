@@ -103,7 +103,7 @@ fn a_wait_without_an_answer_is_not_the_clients() {
                 Ending::Reset | Ending::Nonsense => {
                     matches!(&answer.error, Some(Trouble::Lost(why)) if why.contains("broke"))
                 }
-                Ending::Stopped => answer.error == Some(Trouble::Stopped),
+                Ending::Stopped => answer.error == Some(Trouble::Stopped { is_unanswered: true }),
             };
             assert!(expected, "{ending:?}: {:?}", answer.error);
             let part = |party| answer.split.part(party);
@@ -144,7 +144,7 @@ fn a_second_request_to_end_is_heeded_while_a_cancel_hangs() {
     // Longer than this test waits.
     (login.stop, login.within) = (stop, Duration::from_mins(1));
     let answer = ask(login, true, None);
-    assert_eq!(answer.error, Some(Trouble::Stopped));
+    assert_eq!(answer.error, Some(Trouble::Stopped { is_unanswered: true }));
     drop(done);
     server.join().unwrap();
 }
