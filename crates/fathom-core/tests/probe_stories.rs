@@ -414,3 +414,81 @@ fn what_the_peer_did_is_not_told_of_the_path_nor_the_other_way_round() {
     assert!(told.get(&(true, "peer_paused")) > Some(&100), "{told:?}");
     assert!(told.get(&(false, "path_down")) > Some(&100), "{told:?}");
 }
+
+/// Both hosts stopped, one after the other: the stop of the reflector's was told as a queue on the way
+/// there and the rest of this one's as a queue on the way back, with high confidence.
+#[test]
+fn what_waited_for_either_host_is_no_delay_of_the_path() {
+    for interval in [S, 300 * MS, 50 * MS] {
+        let stops = [8, 20, 37].into_iter().flat_map(|at| {
+            [(at * S - S / 2, Fault::PeerPause(3 * S)), (at * S + 900 * MS, Fault::LocalPause(2 * S))]
+        });
+        let settings = Settings { stall_after_ns: Some(S), ..every(interval, 42 * S) };
+        let mut world = World::new(settings, 1).with(stops);
+        (world.peer_tells, world.rtt_ns) = (true, MS);
+        let outcome = world.run();
+        outcome.check_laws();
+        let delayed = outcome.of(|kind| match kind {
+            EventKind::DelayEnded { verdict, .. } => Some(*verdict),
+            _ => None,
+        });
+        let paused = |verdict| matches!(verdict, Verdict::LocalPaused | Verdict::PeerPaused);
+        assert!(delayed.iter().all(|(.., verdict)| paused(*verdict)), "every {interval} ns: {delayed:?}");
+    }
+}
+
+/// A stop as the last thing of a run: no echo in time follows, and the queue that nobody had seen was told.
+#[test]
+fn a_pause_that_a_run_ends_with_is_no_delay_of_the_path() {
+    let paces = [Pace::PingPong, Pace::Every(S), Pace::Every(50 * MS), Pace::Every(MS)];
+    for (pace, transport) in paces.iter().flat_map(|pace| [(*pace, Transport::Tcp), (*pace, Transport::Udp)])
+    {
+        for ends_after in [MS, 90 * MS, 500 * MS, 2_500 * MS] {
+            let settings = Settings { pace, transport, ..every(S, 60 * S) };
+            let stop = 10 * S + STAMPED;
+            let mut world = World::new(settings, 1).with([(stop, Fault::LocalPause(1_200 * MS))]);
+            (world.peer_tells, world.rtt_ns) = (true, MS);
+            world.stops = [stop + 1_200 * MS + ends_after].into();
+            world.run().check_laws();
+        }
+    }
+}
+
+/// The law of all three: whatever stops and whatever is slow, hosts are not blamed for the path, nor the path for hosts.
+#[test]
+fn delays_of_the_path_and_stops_of_hosts_are_told_apart() {
+    let mut told = std::collections::BTreeMap::new();
+    for seed in 1..=300 {
+        let mut random = Random(seed);
+        let pace = random.one_of(&[1_000, 300, 50, 5, 0]);
+        let pace = if pace == 0 { Pace::PingPong } else { Pace::Every(pace * MS) };
+        let mut faults: Vec<(u64, Fault)> = Vec::new();
+        for n in 1..=3 {
+            let (at, lasts) = (n * 10 * S + random.below(S), random.between(300 * MS, 4 * S));
+            let other = (at + random.below(lasts), random.between(300 * MS, 4 * S));
+            match random.below(4) {
+                0 => faults.extend([(at, Fault::PeerPause(lasts)), (other.0, Fault::LocalPause(other.1))]),
+                1 => faults.push((at, Fault::LocalPause(lasts))),
+                2 => faults
+                    .extend([(at, Fault::LocalPause(lasts)), (at + lasts + MS, Fault::PeerPause(other.1))]),
+                _ => faults.extend([(at, Fault::Slower(1_000)), (at + 4 * S, Fault::Faster(1_000))]),
+            }
+        }
+        faults.sort_by_key(|(at, _)| *at);
+        let stall_after_ns = random.one_of(&[None, Some(S), Some(2 * S)]);
+        let settings = Settings { pace, stall_after_ns, ..every(S, random.between(15, 38) * S) };
+        let mut world = World::new(settings, seed).with(faults.clone());
+        (world.peer_tells, world.rtt_ns) = (random.percent(80), MS);
+        let outcome = world.run();
+        let checked = std::panic::catch_unwind(|| outcome.check_laws());
+        assert!(checked.is_ok(), "seed {seed}: {pace:?} {faults:?}");
+        let ended = outcome.of(|kind| match kind {
+            EventKind::DelayEnded { verdict, .. } => Some(*verdict),
+            _ => None,
+        });
+        ended.into_iter().for_each(|(.., verdict)| *told.entry(verdict.name()).or_insert(0) += 1);
+    }
+    for (verdict, least) in [("delayed", 20), ("local_paused", 20), ("peer_paused", 5)] {
+        assert!(told.get(verdict) > Some(&least), "{told:?}");
+    }
+}

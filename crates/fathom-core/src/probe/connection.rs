@@ -353,8 +353,7 @@ impl Connection {
         }
         (self.hold_up, self.last_silence) = (hold_up, last_silence);
         (path.read, self.held_up_read) = (stamped, held_up_read);
-        let ways = &self.ways;
-        self.delay.look(stamped, |slowest| ways.late(slowest));
+        self.delay.look(stamped, &self.ways);
         self.remote_pause(now, path.index(), cx);
         if let Some(bound) = self.stream.clock_bound() {
             path.clock_bound(now, connection, bound, cx);
@@ -442,6 +441,9 @@ impl Connection {
             && let Some(losses) = self.take_losses(now, true)
         {
             cx.event(now, Some(path), Some(connection), losses);
+        }
+        if let Some(kind) = self.delay.ends(|from, to| cx.pauses.within(from, to)) {
+            cx.event(now, Some(path), Some(connection), kind);
         }
         let age_ns = now.saturating_sub(self.opened_ns);
         let kind = EventKind::ConnectionClosed { cause, verdict: None, errno, age_ns, evidence };

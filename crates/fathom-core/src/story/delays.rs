@@ -2,11 +2,13 @@
 
 use super::join::{Joined, SAME_SPELL_NS};
 use super::moment::Moment;
+use super::stood::Stood;
 use super::words::{count, list, ordinals, times};
-use super::{Confidence, Line};
+use super::{Confidence, Gathered, Line};
 use crate::event::{Event, EventKind};
 use crate::units::duration_text as duration;
 use crate::verdict::{Direction, Verdict};
+use std::collections::BTreeMap;
 
 /// Why, where no stamps tell more.
 pub(super) const WAY_NOT_KNOWN: &str =
@@ -31,10 +33,47 @@ struct Delay {
     over: bool,
 }
 
-/// A line for each spell of delays.
-pub(super) fn lines(events: &[Event], joined: &Joined<'_>) -> Vec<(u64, Line)> {
+/// A delay that has no end: from which sample on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GoesOn {
+    first_seq: u64,
+    threshold_ns: u64,
+}
+
+impl GoesOn {
+    /// Whether a sample belongs to it by how long it took.
+    pub(super) fn holds_up(self, seq: u64, took_ns: u64) -> bool {
+        seq >= self.first_seq && took_ns >= self.threshold_ns / 2
+    }
+}
+
+/// Those that have no end, by their connection.
+pub(super) fn going_on(events: &[Event]) -> BTreeMap<u32, GoesOn> {
+    let mut going_on = BTreeMap::new();
+    for event in events {
+        let Some(connection) = event.connection else { continue };
+        match event.kind {
+            EventKind::DelayBegan { seq: first_seq, threshold_ns, .. } => {
+                going_on.insert(connection, GoesOn { first_seq, threshold_ns });
+            }
+            EventKind::DelayEnded { .. } => drop(going_on.remove(&connection)),
+            _ => {}
+        }
+    }
+    going_on
+}
+
+/// A line for each spell of delays. One that has no end is none where its samples waited for a host to run: its probe may not
+/// have known of the pause in time.
+pub(super) fn lines(events: &[Event], joined: &Joined<'_>, gathered: &Gathered) -> Vec<(u64, Line)> {
+    let stood = Stood::of(joined);
+    let of_the_path = |delay: &Delay| {
+        delay.over
+            || delay.connection.is_some_and(|connection| gathered.slow.contains(&connection))
+            || !stood.held_up(delay.from.utc_ns(), delay.most_ns)
+    };
     let mut spells: Vec<Vec<Delay>> = Vec::new();
-    for delay in delays(events) {
+    for delay in delays(events).into_iter().filter(of_the_path) {
         let near = |spell: &&mut Vec<Delay>| {
             spell.iter().any(|one| delay.from.mono_ns <= one.to.mono_ns.saturating_add(SAME_SPELL_NS))
         };
@@ -72,7 +111,7 @@ fn delays(events: &[Event]) -> Vec<Delay> {
                 over: false,
             }),
             // The pause tells all of it.
-            EventKind::DelayEnded { verdict: Verdict::LocalPaused, .. } => {
+            EventKind::DelayEnded { verdict: Verdict::LocalPaused | Verdict::PeerPaused, .. } => {
                 let open = delays.iter().rposition(|delay| delay.connection == connection && !delay.over);
                 open.map(|at| delays.remove(at));
             }

@@ -1,12 +1,14 @@
 //! What the story takes from the samples: counts, and what was usual before each incident.
 
+use super::delays::{self, GoesOn};
 use super::join::join;
 use super::levels::{Level, Levels};
+use super::stood::Stood;
 use crate::event::Event;
 use crate::histogram::Histogram;
 use crate::query::Outcome;
 use crate::sample::{Flags, Sample};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Round trips up to a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,8 +45,10 @@ pub struct Gathered {
     pub longest_ns: Option<u64>,
     /// When the last sample was sent, in ns since the Unix epoch.
     pub last_sent_ns: Option<i64>,
-    /// How long they took at each time, in order of time.
+    /// How long they took at each time, in order of time, without what waited for a host to run.
     pub levels: Vec<Level>,
+    /// Connections with a delay that has no end, of which some sample was late and did not wait for a host to run.
+    pub slow: BTreeSet<u32>,
     /// What was usual before each incident, by its moment in ns since the Unix epoch.
     pub before: BTreeMap<i64, Baseline>,
     /// The queries of a database beside which they were measured, if there were such.
@@ -56,6 +60,9 @@ pub struct Gathered {
 pub struct Gatherer {
     rtt: Histogram,
     levels: Levels,
+    stood: Stood,
+    /// Delays that have no end, by their connection.
+    go_on: BTreeMap<u32, GoesOn>,
     /// Moments that wait for their baseline, latest first.
     moments: Vec<i64>,
     gathered: Gathered,
@@ -68,7 +75,14 @@ impl Gatherer {
         let mut moments = joined.incidents().map(|i| i.start().utc_ns()).collect::<Vec<_>>();
         moments.sort_unstable_by(|a, b| b.cmp(a));
         moments.dedup();
-        Self { rtt: Histogram::default(), levels: Levels::default(), moments, gathered: Gathered::default() }
+        Self {
+            rtt: Histogram::default(),
+            levels: Levels::default(),
+            stood: Stood::of(&joined),
+            go_on: delays::going_on(events),
+            moments,
+            gathered: Gathered::default(),
+        }
     }
 
     /// Adds a sample; they come in the order of the recording.
@@ -87,7 +101,16 @@ impl Gatherer {
             Some(_) if [Flags::WARM_UP, Flags::UNDER_LOAD].into_iter().any(|f| sample.flags.contains(f)) => {}
             Some(rtt_ns) => {
                 self.rtt.record(rtt_ns);
-                self.levels.add(sample.sent_ns, rtt_ns);
+                let took_ns = rtt_ns.max(0) as u64;
+                let waited_ns = self.stood.within(sample.sent_ns, took_ns);
+                self.levels.add(sample.sent_ns, rtt_ns.saturating_sub(waited_ns as i64));
+                let late = self
+                    .go_on
+                    .get(&sample.connection)
+                    .is_some_and(|delay| delay.holds_up(sample.seq, took_ns));
+                if late && !self.stood.held_up(sample.sent_ns, took_ns) {
+                    self.gathered.slow.insert(sample.connection);
+                }
             }
         }
     }

@@ -139,6 +139,12 @@ pub(super) fn line<'a>(levels: &'a [Level], events: &[Event], joined: &Joined<'_
         String::new()
     };
     let because = delays::WAY_NOT_KNOWN;
+    let mut evidence = vec![
+        "it came so slowly that no echo was far later than those before it, which is what a delay is measured by".to_owned(),
+    ];
+    if !joined.pauses.is_empty() {
+        evidence.push("what waited for a host to run is left out of these medians".to_owned());
+    }
     let line = Line {
         at: at(high.from_ns),
         connection: None,
@@ -147,9 +153,7 @@ pub(super) fn line<'a>(levels: &'a [Level], events: &[Event], joined: &Joined<'_
             of(first),
             of(second),
         ),
-        evidence: vec![
-            "it came so slowly that no echo was far later than those before it, which is what a delay is measured by".to_owned(),
-        ],
+        evidence,
         cause: None,
         verdict: Some(Verdict::Delayed),
         confidence: Confidence::Medium,

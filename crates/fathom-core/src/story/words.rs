@@ -28,7 +28,9 @@ pub(super) fn accounts(reason: &str) -> String {
         "stopped" => {
             "it was not able to run: the process was stopped, or its control group or the whole machine frozen".into()
         }
-        "host_scheduling" => "it was able to run, and the host ran others in its place".into(),
+        "host_scheduling" => {
+            "it was able to run and got no processor: the host ran others in its place, or its control group had used up its quota".into()
+        }
         "steal" => "the hypervisor ran others in place of this machine".into(),
         other => other.to_owned(),
     }

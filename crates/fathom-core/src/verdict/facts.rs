@@ -266,23 +266,12 @@ impl Facts {
     }
 
     /// A later echo tells how long the reflector did not run between its stamps of both, which are `apart_ns` apart. True:
-    /// nothing later can tell more. A pause as long as this echo was late by is the one that made it late, and of another only
-    /// what cannot lie after this echo had left; but of one in a long time afterwards nobody knows when it was.
+    /// nothing later can tell more.
     pub(crate) fn later_echo(&mut self, paused_ns: u64, apart_ns: u64) -> bool {
         let back_ns = self.late.map_or(0, |late| late.back_ns);
-        let nearly =
-            |part: u64, whole: u64| part.saturating_mul(COVERED.1) >= whole.saturating_mul(COVERED.0);
-        if !nearly(apart_ns, back_ns) {
-            return false;
-        }
-        let since_ns = apart_ns.saturating_sub(back_ns);
-        let soon = since_ns <= back_ns;
-        if soon && nearly(paused_ns, back_ns) && nearly(back_ns, paused_ns) {
-            self.paused_after_ns = Some(paused_ns);
-        } else if soon || paused_ns <= self.silent_ns / REST_PART {
-            self.paused_after_ns = Some(paused_ns.saturating_sub(since_ns));
-        }
-        true
+        let told = paused_after(self.silent_ns, back_ns, (paused_ns, apart_ns));
+        self.paused_after_ns = told.flatten().or(self.paused_after_ns);
+        told.is_some()
     }
 
     /// How long a later echo is waited for, from the end of the silence on.
@@ -366,4 +355,30 @@ impl Facts {
         let there = self.reported.and_then(|reported| reported.report.responder?.port);
         self.port.zip(there).is_some_and(|(here, there)| here != there)
     }
+}
+
+/// For how long the reflector did not run after it had stamped an echo that was late by `back_ns` on the way back, and before it
+/// sent it, as a later echo tells: for how long it did not run between its stamps of both, and how far they are apart. A pause as
+/// long as the echo was late by is the one that made it late, and of another only what cannot lie after the echo had left; but of
+/// one in a long time afterwards nobody knows when it was (`Some(None)`). `None`: a still later one can tell more.
+pub(crate) fn paused_after(
+    waited_ns: u64,
+    back_ns: u64,
+    (paused_ns, apart_ns): (u64, u64),
+) -> Option<Option<u64>> {
+    let nearly = |part: u64, whole: u64| part.saturating_mul(COVERED.1) >= whole.saturating_mul(COVERED.0);
+    if !nearly(apart_ns, back_ns) {
+        return None;
+    }
+    let since_ns = apart_ns.saturating_sub(back_ns);
+    let soon = since_ns <= back_ns;
+    if soon && nearly(paused_ns, back_ns) && nearly(back_ns, paused_ns) {
+        return Some(Some(paused_ns));
+    }
+    Some((soon || paused_ns <= waited_ns / REST_PART).then(|| paused_ns.saturating_sub(since_ns)))
+}
+
+/// Whether a part is so much of a wait that it counts as a part of it at all.
+pub(crate) fn is_a_part(part_ns: u64, waited_ns: u64) -> bool {
+    part_ns > waited_ns / REST_PART
 }

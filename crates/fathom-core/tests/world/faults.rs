@@ -22,6 +22,8 @@ pub(crate) enum Fault {
     PeerDown(u64),
     /// Round trips take so many times as long from here on.
     Slower(u64),
+    /// Round trips take so many times less from here on.
+    Faster(u64),
     /// The wall clock is set by so many ns.
     Step(i64),
     /// The wall clock runs faster by so many ppm for so long.
@@ -61,15 +63,25 @@ impl World {
                 self.end_all(reset);
             }
             Fault::Slower(times) => self.rtt_ns *= times,
-            Fault::Step(ns) => self.wall.step(now, ns),
-            Fault::Slew(ppm, duration) => self.wall.slew(now, ppm, duration),
+            Fault::Faster(times) => self.rtt_ns /= times,
+            Fault::Step(ns) => {
+                self.outcome.clock_was_set = true;
+                self.wall.step(now, ns);
+            }
+            Fault::Slew(ppm, duration) => {
+                self.outcome.clock_was_set = true;
+                self.wall.slew(now, ppm, duration);
+            }
             Fault::LocalPause(duration) => {
+                self.outcome.local_stops.push((now, now + duration));
+                self.reflect_until(now + duration);
                 self.now = now + duration;
                 self.paused_until = self.now;
                 self.outcome.held_up = true;
                 self.tell(Input::Paused { began_ns: now, ended_ns: self.now, reason: None });
             }
             Fault::PeerPause(duration) => {
+                self.outcome.peer_stops.push((now, now + duration));
                 self.peer_runs_ns = now + duration;
                 self.peer_paused_us +=
                     u32::try_from(duration / 1_000).expect("a pause of minutes at the most");

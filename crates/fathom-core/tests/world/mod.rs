@@ -2,11 +2,12 @@
 //! other side. It knows when it was silent, so that what the probe told can be held against what was done.
 //!
 //! `driver` does what the probe asks for, `network` delivers, `faults` is what is done to both, `flow` one connection, and
-//! `outcome` what came of it, with the laws that every run keeps.
+//! `outcome` what came of it, with the laws that every run keeps; those of delays are in `delays`.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 mod chance;
+mod delays;
 mod driver;
 mod faults;
 mod flow;
@@ -176,6 +177,7 @@ impl World {
 
     /// Runs to the end, or for a bounded number of steps; what came of it.
     pub(crate) fn run(mut self) -> Outcome {
+        self.outcome.peer_tells = self.peer_tells;
         self.probe.start(self.now);
         self.obey();
         while self.now < START.mono_ns + self.must_end_ns {

@@ -68,6 +68,25 @@ impl World {
         }
     }
 
+    /// The probe's host does not run until then; the reflector's does, and answers what comes there.
+    pub(super) fn reflect_until(&mut self, until: u64) {
+        loop {
+            let silent_until = self.silent_until;
+            let arrives = |(&link, flow): (&LinkId, &Flow)| {
+                let open = flow.stage == Stage::Open && !flow.forgotten;
+                let place = flow.packets.iter().position(|(_, back, _)| !back).filter(|_| open)?;
+                Some((flow.packets[place].0.max(silent_until).max(flow.free_ns), link, place))
+            };
+            let next = self.flows.iter().filter_map(arrives).min_by_key(|(at, ..)| *at);
+            let Some((at, link, place)) = next.filter(|(at, ..)| *at <= until) else { return };
+            self.now = self.now.max(at);
+            let flow = self.flows.get_mut(&link).expect("it was found");
+            flow.free_ns = self.now + self.serial_ns;
+            let (_, _, bytes) = flow.packets.remove(place).expect("it was found");
+            self.reflect(link, bytes);
+        }
+    }
+
     /// Bytes reach the reflector, which answers.
     fn reflect(&mut self, link: LinkId, bytes: Vec<u8>) {
         let now = self.now;

@@ -21,6 +21,13 @@ pub(crate) struct Outcome {
     pub(crate) ordinals: BTreeMap<LinkId, (usize, u32)>,
     /// Truth: the probe's host did not run for a while, or its kernel did not take what it was given.
     pub(crate) held_up: bool,
+    /// Truth: when the probe's host did not run, and when the reflector's did not: from, to.
+    pub(crate) local_stops: Vec<(u64, u64)>,
+    pub(crate) peer_stops: Vec<(u64, u64)>,
+    /// Whether the reflector tells when it did not run.
+    pub(crate) peer_tells: bool,
+    /// Truth: the wall clock was set, so that rows do not tell when a sample was sent.
+    pub(crate) clock_was_set: bool,
     pub(crate) ended_ns: u64,
     pub(crate) end: RunEnd,
     pub(crate) wakes: u64,
@@ -50,6 +57,7 @@ impl Outcome {
     /// The laws that hold of every run: each sample has one row, each connection as many as it says that it sent, each
     /// stall one end and one explanation, nothing overlaps.
     pub(crate) fn check_laws(&self) {
+        self.check_delays();
         let mut rows: BTreeMap<(usize, u32), Vec<&Sample>> = BTreeMap::new();
         for (path, sample) in &self.samples {
             rows.entry((*path, sample.connection)).or_default().push(sample);

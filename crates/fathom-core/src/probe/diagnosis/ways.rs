@@ -45,6 +45,7 @@ struct Last {
     seq: u64,
     frames: u32,
     identity: u32,
+    pause_us: u32,
 }
 
 fn differences(sample: &Stamped) -> (i64, i64) {
@@ -94,7 +95,8 @@ impl Ways {
         if usual || anew {
             self.usual = Some(Usual { forward_ns, back_ns, identity, epoch });
         }
-        (self.last, self.calm) = (Some(Last { seq: last.seq, frames: last.stamps.frames, identity }), usual);
+        let (seq, frames, pause_us) = (last.seq, last.stamps.frames, last.stamps.pause_us);
+        (self.last, self.calm) = (Some(Last { seq, frames, identity, pause_us }), usual);
         self.tells_pauses = last.stamps.tells_pauses;
         self.identity = Some(identity).filter(|&identity| identity != 0).or(self.identity);
     }
@@ -114,6 +116,14 @@ impl Ways {
         let ways = |way: i64| way.max(0) as u64;
         let (forward_ns, back_ns, calm) = (ways(forward), ways(back), self.calm);
         (bounded(forward) && bounded(back)).then_some(Late { forward_ns, back_ns, calm })
+    }
+
+    /// For how long the reflector did not run, up to when it read the request, which waited for that; by what it had counted when
+    /// the latest echo came.
+    pub(in crate::probe) fn request_waited_ns(&self, sample: &Stamped) -> u64 {
+        let stamps = &sample.stamps;
+        let last = self.last.filter(|last| stamps.waited && last.identity == stamps.identity);
+        last.map_or(0, |last| pause_gained_ns(last.pause_us, stamps.pause_us))
     }
 
     /// UDP: of the datagrams between the last echo before a silence and the first after it, how many the reflector
