@@ -19,7 +19,7 @@ from fathometer.cloud.make import (
     know_hosts,
 )
 from fathometer.cloud.measure import claim_page, page_of, run
-from fathometer.cloud.planned import Plan, Resource, read_plan, read_state
+from fathometer.cloud.planned import ENDS, Plan, Resource, read_plan, read_state
 from fathometer.cloud.prices import Price, estimate, hourly
 from fathometer.cloud.remove import down
 from fathometer.cloud.settings import Given, Proposal, end_of
@@ -201,28 +201,34 @@ def test_hosts_whose_end_has_come_are_not_gone_on_with(tmp_path):
     """On AWS a schedule in the past ends nobody, and whoever is made then runs on."""
     work = Work(LabPlace(tmp_path), "own-lab", yes=True)
     work.place.note("settings", expires="2020-01-01T00:00:00Z")
+    before, at = (datetime(2019, 12, 31, 23, 59, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC))
     # What was agreed to, and not begun, ends nobody.
-    _must_have_time_left(work, Given())
+    _must_have_time_left(work, Given(), at)
     work.place.note("apply.started")
-    _must_have_time_left(work, Given(hours="4h"))
+    _must_have_time_left(work, Given(), before)
+    _must_have_time_left(work, Given(hours="4h"), at)
     with pytest.raises(FathometerError, match=r"ended at 2020-01-01 00:00 UTC; `fathom cloud down own-lab"):
-        _must_have_time_left(work, Given())
+        _must_have_time_left(work, Given(), at)
 
 
-@pytest.mark.parametrize(("minutes", "refused"), [(2, True), (30, False)])
-def test_a_host_that_would_be_there_after_its_end_is_not_made(tmp_path, minutes, refused):
-    """A lab for a second was made, and its hosts ran until its time of day came again."""
+@pytest.mark.parametrize(("minutes", "refused"), [(9, True), (10, False)])
+@pytest.mark.parametrize("kind", ["azurerm_linux_virtual_machine", *sorted(ENDS)])
+def test_a_host_that_would_be_there_after_its_end_is_not_made(tmp_path, minutes, refused, kind):
+    """A lab for a second was made, and its hosts ran until its time of day came again. So does a host whose
+    end is set to a time that has passed.
+    """
     work = Work(LabPlace(tmp_path), "azure-zones", yes=True)
-    ends = datetime.now(UTC) + timedelta(minutes=minutes)
+    now = datetime(2026, 11, 23, 12, tzinfo=UTC)
+    ends = now + timedelta(minutes=minutes)
     proposal = Proposal({"expires": f"{ends:%Y-%m-%dT%H:%M:%SZ}"}, None, None)
-    host, network = Resource("a", "azurerm_linux_virtual_machine", {}), Resource("b", "azurerm_subnet", {})
-    _must_end_later(work, Plan((network,), (), (), (network,)), proposal)
-    plan = Plan((host,), (), (), (host,))
-    if refused:
-        with pytest.raises(FathometerError, match=r"may not be there by then.*with --for 4h"):
-            _must_end_later(work, plan, proposal)
-    else:
-        _must_end_later(work, plan, proposal)
+    one, network = Resource("a", kind, {}), Resource("b", "azurerm_subnet", {})
+    _must_end_later(work, Plan((network,), (network,), (one,), (network,)), proposal, now)
+    for plan in (Plan((one,), (), (), (one,)), Plan((), (one,), (), (one,))):
+        if refused:
+            with pytest.raises(FathometerError, match=r"may not be done by then.*with --for 4h"):
+                _must_end_later(work, plan, proposal, now)
+        else:
+            _must_end_later(work, plan, proposal, now)
 
 
 def test_a_program_that_was_moved_is_named_anew_if_it_can_read_the_state(tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,9 +92,9 @@ class Proposal:
         return mine == theirs
 
 
-def propose(place: LabPlace, root: Root, given: Given) -> Proposal:
-    """What the command line says, on top of what the lab was made with, or planned. Raises
-    `FathometerError`.
+def propose(place: LabPlace, root: Root, given: Given, now: datetime) -> Proposal:
+    """What the command line says, on top of what the lab was made with, or planned. How long it is for counts
+    from `now`. Raises `FathometerError`.
     """
     known = root.variables
     begun = place.may_exist
@@ -122,7 +122,7 @@ def propose(place: LabPlace, root: Root, given: Given) -> Proposal:
         private, values["ssh_public_key"] = _key(given.key)
     hours = given.hours or (None if begun else last.get("hours"))
     if "expires" in known and (hours is not None or "expires" not in values or not begun):
-        values["expires"] = end_of(hours or _USUAL, datetime.now(UTC))
+        values["expires"] = end_of(hours or _USUAL, now)
     place.propose(values)
     return Proposal(values, private, hours)
 
