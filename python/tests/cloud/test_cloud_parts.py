@@ -1,6 +1,5 @@
 """What `fathom cloud` is made of, without any tool."""
 
-import io
 import json
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -18,7 +17,7 @@ from fathometer.cloud.make import (
     _must_have_time_left,
     know_hosts,
 )
-from fathometer.cloud.measure import claim_page, page_of, run
+from fathometer.cloud.measure import run
 from fathometer.cloud.planned import ENDS, Plan, Resource, read_plan, read_state
 from fathometer.cloud.prices import Price, estimate, hourly
 from fathometer.cloud.remove import down
@@ -300,29 +299,6 @@ def test_recordings_are_not_put_where_down_removes_them(tmp_path, where):
         run(work, place.directory / where, None, None, (), quick=False, report=False)
     assert not place.overlaps(tmp_path / "recordings")
     assert not place.overlaps(tmp_path / "state/lab-2")
-
-
-def test_a_report_replaces_nobodys_file_unasked_and_its_own_unasked(tmp_path, monkeypatch):
-    """Told before anything is measured: it takes an hour."""
-    place = LabPlace(tmp_path / "lab")
-    place.make()
-    place.note("apply.done")
-    output = tmp_path / "recordings"
-    page = page_of(output)
-    page.write_text("thesis")
-    monkeypatch.setattr("sys.stdin", io.StringIO())
-    with pytest.raises(FathometerError, match="nobody answered"):
-        run(Work(place, "own-lab", yes=False), output, None, None, (), quick=False, report=True)
-    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    with pytest.raises(
-        FathometerError, match=rf"{page} is there; move it elsewhere, or name another --output"
-    ):
-        claim_page(Work(LabPlace(place.directory), "own-lab", yes=False), page)
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    claim_page(Work(LabPlace(place.directory), "own-lab", yes=False), page)
-    # The next `run` of the lab writes it again.
-    claim_page(Work(LabPlace(place.directory), "own-lab", yes=False), page)
-    assert page.read_text() == "thesis"
 
 
 def test_a_removal_is_ended_under_the_lock_and_takes_nothing_else(tmp_path):
