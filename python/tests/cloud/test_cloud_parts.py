@@ -22,6 +22,7 @@ from fathometer.cloud.planned import ENDS, Plan, Resource, read_plan, read_state
 from fathometer.cloud.prices import Price, estimate, hourly
 from fathometer.cloud.remove import down
 from fathometer.cloud.settings import Given, Proposal, end_of
+from fathometer.cloud.tool import _variables
 from fathometer.cloud.withheld import secrets_of
 from fathometer.cloud.work import Work, remaining
 from fathometer.errors import FathometerError
@@ -316,6 +317,33 @@ def test_a_removal_is_ended_under_the_lock_and_takes_nothing_else(tmp_path):
     thesis.unlink()
     down(work, by_state=False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("summary", "code", "names"),
+    [
+        ("Invalid value for variable", ' "ssh_from": "0.0.0.0/0",', ["ssh_from"]),
+        ("Invalid value for input variable", ' "zones": [\n  "1"\n ],', ["zones"]),
+        # Another that the lab's own default made wrong, and one that nobody gave.
+        ("Invalid value for variable", 'variable "size" {', ["size"]),
+        ("No value for required variable", 'variable "project" {', ["project"]),
+        ("Invalid function argument", '    name = "a"', []),
+        ("Invalid value for variable", None, []),
+    ],
+)
+def test_the_variable_that_a_tool_refuses_is_known(summary, code, names):
+    """As Terraform 1.11 writes it; its words name the rule and not the variable."""
+    said = {"severity": "error", "summary": summary, "detail": "Name one.", "snippet": {"code": code}}
+    assert _variables({"type": "diagnostic", "diagnostic": said}) == names
+    assert _variables({"type": "diagnostic", "diagnostic": {**said, "snippet": None}}) == []
+    assert _variables({"type": "diagnostic", "diagnostic": {**said, "severity": "warning"}}) == []
+
+
+def test_a_value_is_set_as_it_was_given():
+    assert Given().option_of("ssh_from") == "--from CIDR"
+    assert Given().option_of("public_jump") == "--public-jump"
+    assert Given({"ssh_from": "x"}).option_of("ssh_from") == "--var ssh_from=VALUE"
+    assert Given().option_of("size") == "--var size=VALUE"
 
 
 def test_how_long_a_lab_is_for(tmp_path):

@@ -169,7 +169,8 @@ def _plan(work: Work, root: Root, given: Given, now: datetime) -> tuple[Proposal
     if ended.code != 0 or ended.interrupted:
         if given.names:
             work.say(f"not kept, as it could not be planned: {', '.join(given.names)}")
-        raise work.failed("plan the lab", ended, "up")
+        ways = dict.fromkeys(given.option_of(name) for name in ended.variables)
+        raise work.failed("plan the lab", ended, "up", f"set it with {' and '.join(ways)}" if ways else None)
     document = json.loads(work.tool.output("show", "-json", _PLAN))
     planned = read_plan(document)
     return proposal, planned, estimate(planned.after), where.of_plan(place, document, planned)

@@ -30,6 +30,7 @@ _OPTIONS: Final = {
     "expires": "--for",
 }
 """Variables that have an option of their own."""
+_EXAMPLES: Final = {"--from": " CIDR", "--key": " FILE", "--for": " DURATION"}
 _USUAL_KEYS: Final = ("id_ed25519", "id_rsa")
 
 
@@ -58,6 +59,13 @@ class Given:
             ("--public-jump", self.jump),
         )
         return [name for name, value in options if value is not None]
+
+    def option_of(self, name: str) -> str:
+        """How the command line says a variable's value: as this one did, else as it can."""
+        option = _OPTIONS.get(name)
+        if option is None or name in self.variables:
+            return f"--var {name}=VALUE"
+        return option + _EXAMPLES.get(option, "")
 
 
 @dataclass(frozen=True)
