@@ -1,6 +1,7 @@
 """What `fathom cloud` is made of, without any tool."""
 
 import json
+import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,7 @@ from fathometer.cloud.make import (
     know_hosts,
 )
 from fathometer.cloud.measure import run
-from fathometer.cloud.planned import ENDS, Plan, Resource, read_plan, read_state
+from fathometer.cloud.planned import ENDS, HOSTS, Plan, Resource, read_plan, read_state
 from fathometer.cloud.prices import Price, estimate, hourly
 from fathometer.cloud.remove import down
 from fathometer.cloud.settings import Given, Proposal, end_of
@@ -229,6 +230,14 @@ def test_a_host_that_would_be_there_after_its_end_is_not_made(tmp_path, minutes,
                 _must_end_later(work, plan, proposal, now)
         else:
             _must_end_later(work, plan, proposal, now)
+
+
+def test_what_ends_a_host_is_known_in_every_cloud():
+    for file in INFRA.glob("*/modules/host/main.tf"):
+        blocks = re.findall(r'^resource "(\w+)" (.*?)^}', file.read_text(), re.DOTALL | re.MULTILINE)
+        kinds = {kind for kind, text in blocks if "var.host.expires" in text}
+        assert kinds, file
+        assert kinds <= HOSTS | ENDS
 
 
 def test_a_program_that_was_moved_is_named_anew_if_it_can_read_the_state(tmp_path):
