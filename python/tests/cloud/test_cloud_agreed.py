@@ -1,12 +1,18 @@
 """What somebody agreed to, and what they are asked."""
 
 import json
+import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from fathometer.cloud.journal import LabPlace
-from fathometer.cloud.settings import Proposal
-from support.lab_of_namespaces import GIVEN, SERVER, ended
+from fathometer.cloud.labs import find
+from fathometer.cloud.make import up
+from fathometer.cloud.settings import Given, Proposal
+from fathometer.cloud.work import Work
+from fathometer.errors import FathometerError
+from support.lab_of_namespaces import GIVEN, SERVER, STAND_IN, ended
 from support.machines import until
 
 
@@ -40,6 +46,51 @@ def test_other_settings_are_none_that_were_agreed_to(tmp_path, hours, values, sa
     place.note("approved", hours="1h")
     Proposal({"a": 1, "expires": "1"}, None, "1h").take(place)
     assert Proposal(values, None, hours).is_as_agreed(place) == same
+
+
+class LateAnswer:
+    """Standard input of somebody who agrees after some minutes, and the clock meanwhile."""
+
+    def __init__(self, minutes):
+        self.now = datetime(2026, 11, 23, 12, tzinfo=UTC)
+        self.late = timedelta(minutes=minutes)
+
+    def readline(self):
+        self.now += self.late
+        return "y\n"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [
+        (20, "it was begun"),
+        (21, "are to end at 2026-11-23 12:30 UTC, and it may not be done by then; .* with --for 4h"),
+    ],
+)
+def test_an_answer_may_come_too_late(tmp_path, monkeypatch, minutes, words):
+    """Agreed to 29 minutes later, hosts that were to be there for 30 began after their time of day, and ran
+    until it came again.
+    """
+    cloud, tofu = tmp_path / "cloud", tmp_path / "tofu"
+    (cloud / "things").mkdir(parents=True)
+    # No more is made here than this says.
+    (cloud / "fail").write_text(json.dumps({"azurerm_resource_group.lab": "it was begun"}))
+    tofu.write_text(f"#!{sys.executable} -IS\n{STAND_IN.read_text()}")
+    tofu.chmod(0o755)
+    key = tmp_path / "key"
+    key.with_suffix(".pub").write_text("ssh-ed25519 AAAA")
+    monkeypatch.setenv("FATHOM_TEST_CLOUD", str(cloud))
+    somebody = LateAnswer(minutes)
+    monkeypatch.setattr("sys.stdin", somebody)
+    place = LabPlace(tmp_path / "lab")
+    work = Work(place, "azure-zones", yes=False, tool=tofu)
+    given = Given(hours="30m", ssh_from="203.0.113.1/32", key=key)
+    with pytest.raises(FathometerError, match=words):
+        up(work, find(None, "azure-zones"), given, lambda: somebody.now)
+    begun = "it was begun" in words
+    assert work.place.has("approved") == begun
+    assert work.place.has("apply.started") == begun
+    assert work.place.settings.get("expires") == ("2026-11-23T12:30:00Z" if begun else None)
 
 
 def test_a_study_goes_on_until_somebody_agreed_to_the_removal(person):

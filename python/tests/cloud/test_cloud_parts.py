@@ -1,7 +1,7 @@
 """What `fathom cloud` is made of, without any tool."""
 
-import io
 import json
+import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,11 +18,12 @@ from fathometer.cloud.make import (
     _must_have_time_left,
     know_hosts,
 )
-from fathometer.cloud.measure import claim_page, page_of, run
-from fathometer.cloud.planned import Plan, Resource, read_plan, read_state
+from fathometer.cloud.measure import run
+from fathometer.cloud.planned import ENDS, HOSTS, Plan, Resource, read_plan, read_state
 from fathometer.cloud.prices import Price, estimate, hourly
 from fathometer.cloud.remove import down
 from fathometer.cloud.settings import Given, Proposal, end_of
+from fathometer.cloud.tool import _variables
 from fathometer.cloud.withheld import secrets_of
 from fathometer.cloud.work import Work, remaining
 from fathometer.errors import FathometerError
@@ -201,28 +202,42 @@ def test_hosts_whose_end_has_come_are_not_gone_on_with(tmp_path):
     """On AWS a schedule in the past ends nobody, and whoever is made then runs on."""
     work = Work(LabPlace(tmp_path), "own-lab", yes=True)
     work.place.note("settings", expires="2020-01-01T00:00:00Z")
+    before, at = (datetime(2019, 12, 31, 23, 59, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC))
     # What was agreed to, and not begun, ends nobody.
-    _must_have_time_left(work, Given())
+    _must_have_time_left(work, Given(), at)
     work.place.note("apply.started")
-    _must_have_time_left(work, Given(hours="4h"))
+    _must_have_time_left(work, Given(), before)
+    _must_have_time_left(work, Given(hours="4h"), at)
     with pytest.raises(FathometerError, match=r"ended at 2020-01-01 00:00 UTC; `fathom cloud down own-lab"):
-        _must_have_time_left(work, Given())
+        _must_have_time_left(work, Given(), at)
 
 
-@pytest.mark.parametrize(("minutes", "refused"), [(2, True), (30, False)])
-def test_a_host_that_would_be_there_after_its_end_is_not_made(tmp_path, minutes, refused):
-    """A lab for a second was made, and its hosts ran until its time of day came again."""
+@pytest.mark.parametrize(("minutes", "refused"), [(9, True), (10, False)])
+@pytest.mark.parametrize("kind", ["azurerm_linux_virtual_machine", *sorted(ENDS)])
+def test_a_host_that_would_be_there_after_its_end_is_not_made(tmp_path, minutes, refused, kind):
+    """A lab for a second was made, and its hosts ran until its time of day came again. So does a host whose
+    end is set to a time that has passed.
+    """
     work = Work(LabPlace(tmp_path), "azure-zones", yes=True)
-    ends = datetime.now(UTC) + timedelta(minutes=minutes)
+    now = datetime(2026, 11, 23, 12, tzinfo=UTC)
+    ends = now + timedelta(minutes=minutes)
     proposal = Proposal({"expires": f"{ends:%Y-%m-%dT%H:%M:%SZ}"}, None, None)
-    host, network = Resource("a", "azurerm_linux_virtual_machine", {}), Resource("b", "azurerm_subnet", {})
-    _must_end_later(work, Plan((network,), (), (), (network,)), proposal)
-    plan = Plan((host,), (), (), (host,))
-    if refused:
-        with pytest.raises(FathometerError, match=r"may not be there by then.*with --for 4h"):
-            _must_end_later(work, plan, proposal)
-    else:
-        _must_end_later(work, plan, proposal)
+    one, network = Resource("a", kind, {}), Resource("b", "azurerm_subnet", {})
+    _must_end_later(work, Plan((network,), (network,), (one,), (network,)), proposal, now)
+    for plan in (Plan((one,), (), (), (one,)), Plan((), (one,), (), (one,))):
+        if refused:
+            with pytest.raises(FathometerError, match=r"may not be done by then.*with --for 4h"):
+                _must_end_later(work, plan, proposal, now)
+        else:
+            _must_end_later(work, plan, proposal, now)
+
+
+def test_what_ends_a_host_is_known_in_every_cloud():
+    for file in INFRA.glob("*/modules/host/main.tf"):
+        blocks = re.findall(r'^resource "(\w+)" (.*?)^}', file.read_text(), re.DOTALL | re.MULTILINE)
+        kinds = {kind for kind, text in blocks if "var.host.expires" in text}
+        assert kinds, file
+        assert kinds <= HOSTS | ENDS
 
 
 def test_a_program_that_was_moved_is_named_anew_if_it_can_read_the_state(tmp_path):
@@ -296,29 +311,6 @@ def test_recordings_are_not_put_where_down_removes_them(tmp_path, where):
     assert not place.overlaps(tmp_path / "state/lab-2")
 
 
-def test_a_report_replaces_nobodys_file_unasked_and_its_own_unasked(tmp_path, monkeypatch):
-    """Told before anything is measured: it takes an hour."""
-    place = LabPlace(tmp_path / "lab")
-    place.make()
-    place.note("apply.done")
-    output = tmp_path / "recordings"
-    page = page_of(output)
-    page.write_text("thesis")
-    monkeypatch.setattr("sys.stdin", io.StringIO())
-    with pytest.raises(FathometerError, match="nobody answered"):
-        run(Work(place, "own-lab", yes=False), output, None, None, (), quick=False, report=True)
-    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    with pytest.raises(
-        FathometerError, match=rf"{page} is there; move it elsewhere, or name another --output"
-    ):
-        claim_page(Work(LabPlace(place.directory), "own-lab", yes=False), page)
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    claim_page(Work(LabPlace(place.directory), "own-lab", yes=False), page)
-    # The next `run` of the lab writes it again.
-    claim_page(Work(LabPlace(place.directory), "own-lab", yes=False), page)
-    assert page.read_text() == "thesis"
-
-
 def test_a_removal_is_ended_under_the_lock_and_takes_nothing_else(tmp_path):
     gone = tmp_path / ".lab.removed"
     gone.mkdir()
@@ -334,6 +326,33 @@ def test_a_removal_is_ended_under_the_lock_and_takes_nothing_else(tmp_path):
     thesis.unlink()
     down(work, by_state=False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("summary", "code", "names"),
+    [
+        ("Invalid value for variable", ' "ssh_from": "0.0.0.0/0",', ["ssh_from"]),
+        ("Invalid value for input variable", ' "zones": [\n  "1"\n ],', ["zones"]),
+        # Another that the lab's own default made wrong, and one that nobody gave.
+        ("Invalid value for variable", 'variable "size" {', ["size"]),
+        ("No value for required variable", 'variable "project" {', ["project"]),
+        ("Invalid function argument", '    name = "a"', []),
+        ("Invalid value for variable", None, []),
+    ],
+)
+def test_the_variable_that_a_tool_refuses_is_known(summary, code, names):
+    """As Terraform 1.11 writes it; its words name the rule and not the variable."""
+    said = {"severity": "error", "summary": summary, "detail": "Name one.", "snippet": {"code": code}}
+    assert _variables({"type": "diagnostic", "diagnostic": said}) == names
+    assert _variables({"type": "diagnostic", "diagnostic": {**said, "snippet": None}}) == []
+    assert _variables({"type": "diagnostic", "diagnostic": {**said, "severity": "warning"}}) == []
+
+
+def test_a_value_is_set_as_it_was_given():
+    assert Given().option_of("ssh_from") == "--from CIDR"
+    assert Given().option_of("public_jump") == "--public-jump"
+    assert Given({"ssh_from": "x"}).option_of("ssh_from") == "--var ssh_from=VALUE"
+    assert Given().option_of("size") == "--var size=VALUE"
 
 
 def test_how_long_a_lab_is_for(tmp_path):

@@ -130,6 +130,16 @@ def test_a_wrong_command_line(cloud, words, says):
 
 
 def test_a_value_that_the_lab_refuses(cloud):
+    """A wrong `--from` was advised to be set with `--var`."""
     _, err = cloud("up", "azure-zones", "--from", "0.0.0.0/0", code=1)
     assert "Give a network of IPv4 in CIDR notation" in err
-    assert "set it with --var NAME=VALUE" in err
+    assert err.rstrip().endswith("; set it with --from CIDR")
+    for words, ways in (
+        (("--var", "ssh_from=0.0.0.0/0"), {"--var ssh_from=VALUE"}),
+        (("--from", "here", "--var", "zones=[]"), {"--from CIDR", "--var zones=VALUE"}),
+        # Of another type, over several lines, and none at all.
+        (("--var", 'ssh_from=["a","b"]'), {"--var ssh_from=VALUE"}),
+        (("--from", "198.51.100.7/32", "--var", "user=null"), {"--var user=VALUE"}),
+    ):
+        _, err = cloud("up", "azure-zones", *words, code=1)
+        assert set(err.rstrip().rpartition("; set it with ")[2].split(" and ")) == ways

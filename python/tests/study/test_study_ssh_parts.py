@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fathometer.dataset import open_recording
@@ -289,7 +289,12 @@ STEP = st.tuples(
 )
 
 
+# An empty file in the place of one that had arrived was never fetched: that one lay here by its name.
+REPLACED_BY_AN_EMPTY_ONE = [("look", b"", 90), ("look", b"", 90), ("describe", b"", 1)]
+
+
 @settings(max_examples=12)
+@example(steps=REPLACED_BY_AN_EMPTY_ONE)
 @given(steps=st.lists(STEP, max_size=10))
 def test_a_mirror_has_what_there_is_whatever_happened_between_the_looks(steps):
     with tempfile.TemporaryDirectory() as directory:
@@ -367,6 +372,12 @@ def test_a_mirror_takes_no_more_than_there_can_be_and_waits_for_nothing_that_doe
     rest = [FilePiece(events, 4, b"ef"), FilePiece(manifest, 0, b"{}")]
     assert not mirror.take(look(events, manifest, pieces=rest), 4)
     assert (tmp_path / "comes" / "events.jsonl").read_bytes() == b"abcdef"
+    for empty in (Seen("recording.json", 2, 0, 0), Seen("samples-00000.arrows", 3, 0, 0)):
+        mirror = Mirror(tmp_path / "empty", MOST)
+        assert mirror.take(look(empty), 4)
+        with pytest.raises(BadAnswer, match=f"missing of the recording: {empty.name}, which is empty"):
+            mirror.take(look(empty), 4)
+        assert not mirror.take(look(empty, pieces=[FilePiece(empty, 0, b"")]), 4)
 
 
 def test_a_mirror_follows_no_link(tmp_path):

@@ -110,6 +110,24 @@ def test_a_files_own_limits_hold_for_throughput_too():
     assert not said(study_of(probe, to="there", more="[limits]\nper-connection = 1_000\n"))
 
 
+@pytest.mark.parametrize("key", ["per-connection", "in-all"])
+def test_a_files_own_limits_hold_for_throughput_that_fills_its_path(key):
+    """Without `bitrate` nothing was held against them."""
+    limits = f"[limits]\n{key} = 3_000\n"
+    problem = f"fills its path, and `limits.{key}` is 3,000 packets/s; write a `bitrate` within that"
+    # 34.7 Mbit/s are 3,000 packets of 1,448 bytes a second.
+    for to, more in (
+        ("here", ""),
+        ("here", "allow-high-rate = true\n"),
+        ("there", "allow-high-rate = true\n"),
+    ):
+        (words,) = said(study_of(to=to, more=limits + more))
+        assert problem in words
+        assert not said(study_of("for = '1s'\nbitrate = '34Mbit'", to=to, more=limits + more))
+    (words,) = said(study_of(to="there", more=limits))
+    assert "fills another host's path" in words
+
+
 def test_it_shares_neither_its_time_nor_its_port():
     other = "[[scenario]]\nlabel = 'b'\nfrom = 'here'\nto = 'here'\n"
     (problem,) = said(study_of(top="order = 'side-by-side'\n", more=other))

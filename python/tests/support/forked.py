@@ -6,10 +6,12 @@ start costs nothing, in whatever namespaces they run.
 """
 
 import atexit
+import contextlib
 import ctypes
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -86,22 +88,31 @@ class Forked:
         self.returncode = None
 
     def poll(self):
-        if self.returncode is None and _readable(self._told):
+        if self.returncode is None and _readable(self._told, 0):
             self.wait()
         return self.returncode
 
-    def wait(self):
+    def wait(self, timeout=None):
         if self.returncode is None:
+            if not _readable(self._told, timeout):
+                raise subprocess.TimeoutExpired("a forked program", timeout)
             self.returncode = int(self._told.readline())
             self._told.close()
         return self.returncode
 
     def send_signal(self, sign):
         if self.poll() is None:
-            os.kill(self.pid, sign)
+            # Its end is told a moment after it, by the one that waited for it.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, sign)
 
     def communicate(self, timeout=None):
         said = {}
+        until = None if timeout is None else time.monotonic() + timeout
+
+        def left():
+            return None if until is None else max(until - time.monotonic(), 0)
+
         if self.stdin is not None:
             self.stdin.close()
         readers = [
@@ -114,20 +125,19 @@ class Forked:
         for reader in readers:
             reader.start()
         for reader in readers:
-            reader.join(timeout)
+            reader.join(left())
             if reader.is_alive():
                 raise subprocess.TimeoutExpired("a forked program", timeout)
-        self.wait()
+        # It may have closed both, and go on.
+        self.wait(left())
         for file in (self.stdout, self.stderr):
             if file is not None:
                 file.close()
         return said.get("out"), said["err"]
 
 
-def _readable(file):
-    import select
-
-    return bool(select.select([file], [], [], 0)[0])
+def _readable(file, timeout):
+    return bool(select.select([file], [], [], timeout)[0])
 
 
 def _enter(inside):

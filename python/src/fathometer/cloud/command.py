@@ -245,8 +245,8 @@ def run(
     tool: ToolOption = None,
 ) -> None:
     """Measure on a lab that is there, and fetch the recordings."""
-    from fathometer.cloud.measure import claim_page, page_of
     from fathometer.cloud.measure import run as measure
+    from fathometer.cloud.page import page_of, writing
 
     work = _work(lab, directory, yes=yes, tool=tool)
     with _interruptible():
@@ -258,9 +258,8 @@ def run(
     if report:
         from fathometer.report_command import report_command
 
-        with work.held():
-            claim_page(work, page)
-        report_command([str(where)], output=page)
+        with writing(work, page):
+            report_command([str(where)], output=page)
     elif report is None:
         typer.echo(f"fathom report {where}", err=True)
 

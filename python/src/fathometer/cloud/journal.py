@@ -15,7 +15,8 @@ goes on after any crash.
 | ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
 | ``push.started``, ``push.done``, ``push.failed`` | ``reason``; a state that the tool set aside |
 | ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
-| ``report.named`` | ``page``: what is there is this lab's report, and may be replaced by it |
+| ``report.agreed`` | ``page``, ``sha256``: somebody agreed that the report replaces what lies there |
+| ``report.written`` | ``page``, ``sha256``: this lab's report, which the next one replaces unasked |
 | ``destroy.started``, ``destroy.done``, ``destroy.failed`` | ``reason`` |
 | ``state.lost`` | ``reason``, ``sha256`` of the state that is not trusted (None: it is not there) |
 | ``state.found`` | one that can be read is there again |

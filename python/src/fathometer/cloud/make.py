@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from fathometer.clean import cleaned
 from fathometer.cloud import keys, left, where
 from fathometer.cloud.journal import KNOWN_HOSTS, PROPOSAL, LabPlace
 from fathometer.cloud.labs import Root
-from fathometer.cloud.planned import HOSTS, Plan, read_plan
+from fathometer.cloud.planned import ENDS, HOSTS, Plan, read_plan
 from fathometer.cloud.prices import Price, estimate
 from fathometer.cloud.settings import Given, Proposal, propose
 from fathometer.cloud.tool import find_tool, message
@@ -27,15 +27,20 @@ _CENT: Final = 0.01
 _ROOM: Final = 32 << 20
 _TO_MAKE: Final = timedelta(minutes=10)
 """Hosts are there by then. What takes longer, as a gateway, has no end of its own."""
+_Clock = Callable[[], datetime]
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 def plan(work: Work, root: Root, given: Given) -> Plan:
     """Shows what `up` would do."""
     with work.held():
-        proposal, planned, price, _ = _plan(work, root, given)
+        proposal, planned, price, _ = _plan(work, root, given, _utc_now())
         _show(planned, price)
         if work.place.may_exist:
-            if reminder := remaining(work.place, datetime.now(UTC)):
+            if reminder := remaining(work.place, _utc_now()):
                 work.say(reminder)
         else:
             proposal.keep(work.place)
@@ -44,10 +49,10 @@ def plan(work: Work, root: Root, given: Given) -> Plan:
         return planned
 
 
-def up(work: Work, root: Root, given: Given) -> Lab:
+def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
     """Makes a lab, or what is left of it to be made."""
     with work.held():
-        proposal, planned, price, asked = _plan(work, root, given)
+        proposal, planned, price, asked = _plan(work, root, given, clock())
         if planned.is_empty:
             work.say("everything of it is there")
             # Another file may have the same key.
@@ -58,8 +63,8 @@ def up(work: Work, root: Root, given: Given) -> Lab:
         else:
             _must_not_be_there(work, asked)
             _must_have_room(work.place)
-            _must_end_later(work, planned, proposal)
-            _approve(work, planned, price, proposal)
+            _must_end_later(work, planned, proposal, clock())
+            _approve(work, planned, price, proposal, clock)
             where.note(work.place, asked)
             proposal.take(work.place)
             if any(resource.kind in HOSTS for resource in (*planned.made, *planned.removed)):
@@ -145,7 +150,7 @@ def key_of(work: Work) -> str | None:
     return None if key is None else str(key)
 
 
-def _plan(work: Work, root: Root, given: Given) -> tuple[Proposal, Plan, Price, where.Where]:
+def _plan(work: Work, root: Root, given: Given, now: datetime) -> tuple[Proposal, Plan, Price, where.Where]:
     place = work.place
     if place.has("destroy.started"):
         raise FathometerError(
@@ -156,15 +161,16 @@ def _plan(work: Work, root: Root, given: Given) -> tuple[Proposal, Plan, Price, 
         where.must_be_named(place, "make the lab")
         _state_must_be_whole(work)
     place.begin(root, place.program if place.begun is not None else work.named or find_tool(None))
-    _must_have_time_left(work, given)
-    proposal = propose(place, root, given)
+    _must_have_time_left(work, given, now)
+    proposal = propose(place, root, given, now)
     work.prepare("up")
     work.say("planning")
     ended = work.step("plan", "plan", "-input=false", "-json", f"-var-file={PROPOSAL}", f"-out={_PLAN}")
     if ended.code != 0 or ended.interrupted:
         if given.names:
             work.say(f"not kept, as it could not be planned: {', '.join(given.names)}")
-        raise work.failed("plan the lab", ended, "up")
+        ways = dict.fromkeys(given.option_of(name) for name in ended.variables)
+        raise work.failed("plan the lab", ended, "up", f"set it with {' and '.join(ways)}" if ways else None)
     document = json.loads(work.tool.output("show", "-json", _PLAN))
     planned = read_plan(document)
     return proposal, planned, estimate(planned.after), where.of_plan(place, document, planned)
@@ -193,12 +199,12 @@ def _must_have_room(place: LabPlace) -> None:
         )
 
 
-def _must_have_time_left(work: Work, given: Given) -> None:
+def _must_have_time_left(work: Work, given: Given, now: datetime) -> None:
     """Hosts that were ended are not started again, and one that is made now would have its end behind it."""
     ends = expires(work.place)
     if not work.place.may_exist or given.hours is not None:
         return
-    if ends is not None and ends <= datetime.now(UTC):
+    if ends is not None and ends <= now:
         raise FathometerError(
             "make the lab",
             f"its hosts were ended at {ends:%Y-%m-%d %H:%M} UTC",
@@ -206,16 +212,17 @@ def _must_have_time_left(work: Work, given: Given) -> None:
         )
 
 
-def _must_end_later(work: Work, planned: Plan, proposal: Proposal) -> None:
-    """A host whose end passes while it is made has none today: clouds end it at a time of day, or take no
-    time that is past.
+def _must_end_later(work: Work, planned: Plan, proposal: Proposal, now: datetime) -> None:
+    """A host whose end passes while it is made, or while its end is set anew, has none today: clouds end it
+    at a time of day, or take no time that is past.
     """
     ends = moment(proposal.values.get("expires"))
-    if ends is None or ends >= datetime.now(UTC) + _TO_MAKE or not any(r.kind in HOSTS for r in planned.made):
+    touched = any(r.kind in HOSTS | ENDS for r in (*planned.made, *planned.changed))
+    if ends is None or ends >= now + _TO_MAKE or not touched:
         return
     raise FathometerError(
         "make the lab",
-        f"its hosts are to end at {ends:%Y-%m-%d %H:%M} UTC, and may not be there by then",
+        f"its hosts are to end at {ends:%Y-%m-%d %H:%M} UTC, and it may not be done by then",
         f"{work.command('up')} with --for 4h",
     )
 
@@ -235,7 +242,7 @@ def _show(planned: Plan, price: Price) -> bool:
     return all([*told, tell(f"costs {price}")])
 
 
-def _approve(work: Work, planned: Plan, price: Price, proposal: Proposal) -> None:
+def _approve(work: Work, planned: Plan, price: Price, proposal: Proposal, clock: _Clock) -> None:
     if _is_approved(work.place, planned, price) and proposal.is_as_agreed(work.place):
         work.say(f"going on: {count(len(planned.made), 'thing')} to be made")
         return
@@ -246,9 +253,11 @@ def _approve(work: Work, planned: Plan, price: Price, proposal: Proposal) -> Non
             "see that standard output can be written to, or add --yes",
         )
     if ends := moment(proposal.values.get("expires")):
-        work.say(ending(ends, datetime.now(UTC)))
+        work.say(ending(ends, clock()))
     if not work.agreed("Do that, and pay for it?"):
         raise FathometerError("make the lab", "nobody wanted it", "nothing was changed")
+    # Whoever was asked may have been away for most of the time that the hosts were to be there.
+    _must_end_later(work, planned, proposal, clock())
     work.place.note(
         "approved",
         addresses=[resource.address for resource in planned.made],

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fathometer.cloud.journal import KNOWN_HOSTS
 from fathometer.cloud.make import key_of, know_hosts, outputs
+from fathometer.cloud.page import may_replace, page_of
 from fathometer.cloud.work import Work, expires, remaining
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.study import plan as planning
@@ -52,7 +52,7 @@ def run(
                 exit_code=ExitCode.USAGE,
             )
         if report:
-            claim_page(work, page_of(output))
+            may_replace(work, page_of(output))
         work.prepare("run")
         lab = outputs(work)
         know_hosts(work, lab)
@@ -79,27 +79,6 @@ def run(
             work.say(reminder)
         work.say(f"{work.command('down')} removes it")
         return output
-
-
-def page_of(output: Path) -> Path:
-    """Where the report of recordings is written."""
-    return output.with_name(f"{output.name}.html")
-
-
-def claim_page(work: Work, page: Path) -> None:
-    """Notes that a report is about to be written, in a lab that is held. What lies there already and no run
-    of this lab wrote is replaced if somebody agrees; else it raises `FathometerError`.
-    """
-    entries = work.place.entries
-    if any(e.get("kind") == "report.named" and e.get("page") == str(page) for e in entries):
-        return
-    if os.path.lexists(page) and not work.agreed(
-        f"{page} is there, and no run of this lab wrote it. Replace it?"
-    ):
-        raise FathometerError(
-            "write the report", f"{page} is there", "move it elsewhere, or name another --output"
-        )
-    work.place.note("report.named", page=str(page))
 
 
 def _must_fit(work: Work, file: Path, *, quick: bool) -> None:

@@ -11,6 +11,8 @@ LAB_TAG: Final = "fathom-lab"
 """The tag, or label, that everything of a lab bears."""
 HOSTS: Final = frozenset({"azurerm_linux_virtual_machine", "aws_instance", "google_compute_instance"})
 """Kinds that have keys of their own for SSH."""
+ENDS: Final = frozenset({"azurerm_dev_test_global_vm_shutdown_schedule", "aws_scheduler_schedule"})
+"""Kinds that end a host at a time; Google's hosts do it themselves."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ _OPTIONS: Final = {
     "expires": "--for",
 }
 """Variables that have an option of their own."""
+_EXAMPLES: Final = {"--from": " CIDR", "--key": " FILE", "--for": " DURATION"}
 _USUAL_KEYS: Final = ("id_ed25519", "id_rsa")
 
 
@@ -58,6 +59,13 @@ class Given:
             ("--public-jump", self.jump),
         )
         return [name for name, value in options if value is not None]
+
+    def option_of(self, name: str) -> str:
+        """How the command line says a variable's value: as this one did, else as it can."""
+        option = _OPTIONS.get(name)
+        if option is None or name in self.variables:
+            return f"--var {name}=VALUE"
+        return option + _EXAMPLES.get(option, "")
 
 
 @dataclass(frozen=True)
@@ -92,9 +100,9 @@ class Proposal:
         return mine == theirs
 
 
-def propose(place: LabPlace, root: Root, given: Given) -> Proposal:
-    """What the command line says, on top of what the lab was made with, or planned. Raises
-    `FathometerError`.
+def propose(place: LabPlace, root: Root, given: Given, now: datetime) -> Proposal:
+    """What the command line says, on top of what the lab was made with, or planned. How long it is for counts
+    from `now`. Raises `FathometerError`.
     """
     known = root.variables
     begun = place.may_exist
@@ -122,7 +130,7 @@ def propose(place: LabPlace, root: Root, given: Given) -> Proposal:
         private, values["ssh_public_key"] = _key(given.key)
     hours = given.hours or (None if begun else last.get("hours"))
     if "expires" in known and (hours is not None or "expires" not in values or not begun):
-        values["expires"] = end_of(hours or _USUAL, datetime.now(UTC))
+        values["expires"] = end_of(hours or _USUAL, now)
     place.propose(values)
     return Proposal(values, private, hours)
 

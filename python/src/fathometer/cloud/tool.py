@@ -36,6 +36,9 @@ LOOK_S: Final = 0.1
 MOST_WORDS: Final = 2000
 """Characters of an error that are shown."""
 _OLDEST: Final = (1, 8)
+_REFUSED: Final = re.compile(r"Invalid value for (?:input )?variable|No value for required variable")
+_NAMED: Final = re.compile(r'\s*(?:"(\w+)"\s*:|variable "(\w+)")')
+"""A variable, in the line of a file of settings or of the lab's own that an error points to."""
 _TERRAFORMS: Final = '"registry.terraform.io/'
 """As the provider of a thing in a state is quoted."""
 _OURS: Final = re.compile(r"TF_(?:DATA_DIR|WORKSPACE|LOG\w*|IN_AUTOMATION|INPUT|CLI_ARGS\w*)")
@@ -49,6 +52,8 @@ class Exit:
     code: int
     errors: list[str] = field(default_factory=list)
     """In its own words."""
+    variables: list[str] = field(default_factory=list)
+    """Those whose values it refused."""
     interrupted: bool = False
 
     @property
@@ -135,6 +140,7 @@ class Tool:
             if isinstance(value, dict):
                 value = self._withheld.value(value)
                 ended.errors += _errors(value)
+                ended.variables += _variables(value)
                 if heard is not None:
                     heard(value)
 
@@ -296,6 +302,16 @@ def _errors(value: Mapping[str, Any]) -> list[str]:
         return []
     parts = (str(said.get("summary") or ""), str(said.get("detail") or ""))
     return [": ".join(part.strip() for part in parts if part.strip())]
+
+
+def _variables(value: Mapping[str, Any]) -> list[str]:
+    """The variable that an object of its JSON refuses the value of. The words alone have no name."""
+    said = value.get("diagnostic")
+    if not _errors(value) or not isinstance(said, dict) or not _REFUSED.match(str(said.get("summary"))):
+        return []
+    snippet = said.get("snippet")
+    found = _NAMED.match(str(snippet.get("code"))) if isinstance(snippet, dict) else None
+    return [found[1] or found[2]] if found else []
 
 
 def _plain_errors(text: str) -> list[str]:

@@ -190,14 +190,17 @@ class Work:
             raise RefusedStateError(operation, ended.words, asks)
         place.aside.rename(place.aside.with_suffix(".taken"))
 
-    def failed(self, operation: str, ended: Exit, verb: str) -> FathometerError:
-        """The error for a call that did not end well. Says what exists, and what that costs."""
+    def failed(self, operation: str, ended: Exit, verb: str, remedy: str | None = None) -> FathometerError:
+        """The error for a call that did not end well. Says what exists, and what that costs. `remedy`: what
+        helps, where the caller knows it.
+        """
         unknown = self.say_what_exists(killed=ended.code < 0)
         if not (unknown and verb == "up" and self.place.state_file.exists()):
             self.say(f"{self.command(verb)} goes on from here")
         if ended.interrupted:
             return FathometerError(operation, "it was interrupted", f"{self.command(verb)} goes on")
-        return FathometerError(operation, ended.words, advice(ended.words, str(self.place.directory)))
+        remedy = remedy or advice(ended.words, str(self.place.directory))
+        return FathometerError(operation, ended.words, remedy)
 
     def say_what_exists(self, *, killed: bool = False) -> bool:
         """What there is, what it costs, when its hosts end, and how all of it is removed. With `killed` the

@@ -138,15 +138,14 @@ def _throughputs(study: Study, number: int, apart: list[str]) -> Iterator[Found]
             'write `order = "one-by-one"`, or measure it in a study of its own',
         )
     bits = None if probe.bitrate is None else bits_per_s(probe.bitrate)
-    if bits is None:
-        if apart and not study.limits.allow_high_rate:
-            yield (
-                ("probe", number, "mode"),
-                f'probe "{probe.name}" fills another host\'s path ("{apart[0]}")',
-                "write `allow-high-rate = true` under [limits] if you may load it, or a polite `bitrate`",
-            )
+    if bits is None and apart and not study.limits.allow_high_rate:
+        yield (
+            ("probe", number, "mode"),
+            f'probe "{probe.name}" fills another host\'s path ("{apart[0]}")',
+            "write `allow-high-rate = true` under [limits] if you may load it, or a polite `bitrate`",
+        )
         return
-    packets = bits / (PACKET * 8)
+    packets = inf if bits is None else bits / (PACKET * 8)
     # As `fathom probe` counts them: both ways at once are twice as many.
     streams = probe.connections * (2 if probe.direction == "bidirectional" else 1)
     on_all = f"on all of its {count(streams, 'stream')}"
@@ -155,6 +154,13 @@ def _throughputs(study: Study, number: int, apart: list[str]) -> Iterator[Found]
         ("in-all", packets * streams, on_all, POLITE_IN_ALL),
     ):
         most, remedy = _most_packets(study, key, polite, apart=bool(apart))
+        if sent == inf and most < inf:
+            yield (
+                ("probe", number, "mode"),
+                f'probe "{probe.name}" fills its path, and `limits.{key}` is {most:,.0f} packets/s',
+                f"write a `bitrate` within that, or leave `limits.{key}` out",
+            )
+            return
         if sent > most * (1 + 1e-9):
             yield (
                 ("probe", number, "bitrate"),

@@ -35,6 +35,8 @@ class _Have:
     identity: tuple[int, ...]
     size: int = 0
     """Bytes here, of the file itself or of its part."""
+    begun: bool = False
+    """The file itself or its part is here: what lies here by that name may be the one that was before it."""
     whole: bool = False
 
 
@@ -106,6 +108,11 @@ class Mirror:
         came = sum(len(piece.data) for piece in look.pieces)
         if came < min(budget, self.missing()):
             raise BadAnswer(f"missing of the recording: {count(self.missing(), 'byte')}")
+        # A file without bytes counts for nothing there, and was asked for all the same.
+        named = {piece.file.name for piece in look.pieces}
+        for seen in self._there.values():
+            if not seen.size and seen.name not in named and not self._is_here(seen):
+                raise BadAnswer(f"missing of the recording: {seen.name}, which is empty")
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:
@@ -121,8 +128,7 @@ class Mirror:
 
     def _is_here(self, seen: Seen) -> bool:
         have = self._have_of(seen)
-        # An empty file is here when it is made.
-        return have.whole or (have.size >= seen.size and os.path.lexists(self.directory / seen.name))
+        return have.whole or (seen.grows and have.begun and have.size >= seen.size)
 
     def _write(self, piece: FilePiece, directory: int) -> None:
         seen = piece.file
@@ -139,6 +145,7 @@ class Mirror:
         with os.fdopen(os.open(target, flags, 0o600, dir_fd=directory), "wb") as file:
             file.seek(have.size)
             file.write(piece.data)
+        have.begun = True
         have.size += len(piece.data)
         if not seen.grows and have.size == seen.size:
             os.replace(target, seen.name, src_dir_fd=directory, dst_dir_fd=directory)
