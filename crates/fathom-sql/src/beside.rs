@@ -4,7 +4,7 @@
 //! (`max_connect_errors`): it is asked on a session of its own (`COM_PING`).
 
 use crate::channel::set_up;
-use crate::limit::Limit;
+use crate::limit::{Limit, is_ended};
 use crate::link::{Open, Peer, SETUP_EVERY, WITHIN, limit};
 use crate::record::Record;
 use crate::stop::LEAVE_WITHIN;
@@ -14,6 +14,7 @@ use fathom_core::sample::{Flags, Sample};
 use fathom_os::clock::mono_ns;
 use fathom_os::socket;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ struct Known {
     round_trips: VecDeque<RoundTrip>,
     tries: usize,
     failed: u64,
+    /// When something of the other end came last, a refusal too; 0: nothing has.
+    heard_ns: u64,
     is_over: bool,
     /// One is under way since then.
     since_ns: Option<u64>,
@@ -114,9 +117,9 @@ impl Beside {
         self.known().rtt(now_ns, self.every)
     }
 
-    /// When something last answered; 0: nothing has.
-    pub(crate) fn answered_ns(&self) -> u64 {
-        self.known().round_trips.back().map_or(0, |newest| newest.at_ns)
+    /// When the other end was last heard, be it by a refusal; 0: it was not.
+    pub(crate) fn heard_ns(&self) -> u64 {
+        self.known().heard_ns
     }
 
     /// From now on the slowest is wanted.
@@ -176,7 +179,12 @@ impl Beside {
                                 // Timed from its own sending.
                                 continue;
                             }
-                            Err(error) => record.refused(connection, remote, &error),
+                            Err(error) => {
+                                if is_of_the_other_end(&error) {
+                                    self.known().heard_ns = mono_ns();
+                                }
+                                record.refused(connection, remote, &error);
+                            }
                         }
                     }
                     let Some(link) = &mut open else {
@@ -201,6 +209,9 @@ impl Beside {
                     (sample, outcome.map(|_| rtt_ns))
                 }
             };
+            if answered.as_ref().map_or_else(is_of_the_other_end, |_| true) {
+                self.known().heard_ns = mono_ns();
+            }
             let answered = answered.map_err(|error| tracing::debug!(%error, "beside"));
             let mut sample = Sample {
                 rtt_ns: answered.ok().map(|ns| ns as i64),
@@ -248,10 +259,32 @@ impl Beside {
     }
 }
 
+/// Whether it tells that the other end is there, and does not want: not that nothing came, or that no way leads to it.
+fn is_of_the_other_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
+    !is_ended(error) && !matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::link::ECHO_EVERY;
+
+    #[test]
+    fn a_refusal_is_a_sign_of_life_and_silence_is_none() {
+        let heard = |error: io::Error| is_of_the_other_end(&error);
+        assert!(
+            heard(io::ErrorKind::ConnectionRefused.into()) && heard(io::ErrorKind::ConnectionReset.into())
+        );
+        // As where a server lets nobody more in.
+        assert!(heard(io::Error::other("User 'me' has exceeded the 'max_user_connections' resource (1226)")));
+        for kind in
+            [io::ErrorKind::TimedOut, io::ErrorKind::HostUnreachable, io::ErrorKind::NetworkUnreachable]
+        {
+            assert!(!heard(kind.into()), "{kind}");
+        }
+        assert!(!heard(io::Error::other(crate::limit::Ended)));
+    }
 
     const MS: u64 = 1_000_000;
 

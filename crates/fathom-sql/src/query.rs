@@ -67,6 +67,8 @@ pub(crate) struct Asker<'a> {
 struct Run {
     line: Timeline,
     looks: VecDeque<Look>,
+    /// When the latest of them was answered.
+    looked_ns: u64,
     waits: HashMap<String, u64>,
     began_ns: u64,
     first_row_ns: Option<u64>,
@@ -86,6 +88,8 @@ struct Run {
     look_times_ns: VecDeque<u64>,
     /// The scheduler tells how late this side runs.
     is_lateness_known: bool,
+    /// Rows came that were not worked on, or not for all of `--think`: the user ended the run, or the query took too long.
+    is_cut_short: bool,
 }
 
 /// Looks that are remembered, and fewer say nothing.
@@ -120,6 +124,7 @@ impl Asker<'_> {
         let mut run = Run {
             line: Timeline::new(began_ns),
             looks: VecDeque::new(),
+            looked_ns: 0,
             waits: HashMap::new(),
             began_ns,
             first_row_ns: None,
@@ -138,6 +143,7 @@ impl Asker<'_> {
             asked_room_ns: began_ns,
             look_times_ns: std::mem::take(&mut self.look_times_ns),
             is_lateness_known: late_ns.is_some(),
+            is_cut_short: false,
         };
         if let Some(looks) = &self.looks {
             looks.query_began(began_ns);
@@ -174,7 +180,9 @@ impl Asker<'_> {
         {
             error = self.sync(&end, &mut run.patience).err().or(error);
         }
-        let error = run.patience.judged(error);
+        // An application would not have been done with it.
+        let cut_short = run.is_cut_short.then_some(Trouble::Stopped { is_unanswered: false });
+        let error = run.patience.judged(error).or(cut_short);
         Answer {
             began_ns,
             first_row_ns: run.first_row_ns,
@@ -248,7 +256,7 @@ impl Asker<'_> {
                     Step::Row => {
                         self.row(run);
                         // Many may lie here, each of which is worked on for long.
-                        self.heed(&mut run.patience, mono_ns())?;
+                        self.heed(&mut run.patience, mono_ns(), 0)?;
                     }
                     Step::Refused { refusal, .. } if refusal.is_fatal => {
                         return Err(Trouble::Lost(refusal.words()));
@@ -280,7 +288,7 @@ impl Asker<'_> {
         run.rows += 1;
         let works_until_ns = run.patience.works_until_ns();
         // Who wants to end no longer works.
-        if !self.config.think.is_zero() && self.stop.times() == 0 && works_until_ns > 0 {
+        if !self.config.think.is_zero() && self.stop.times() == 0 && works_until_ns > mono_ns() {
             // In pieces, between which the kernel is asked what came meanwhile.
             let (mut now, pieces) = (self.room(run, 0), if self.config.think < PIECE { 1 } else { 4 });
             let until_ns = works_until_ns.min(now + self.config.think.as_nanos() as u64);
@@ -288,6 +296,9 @@ impl Asker<'_> {
                 work_until(now + until_ns.saturating_sub(now) / left, &self.stop);
                 now = self.room(run, ROOM_EVERY_NS);
             }
+            run.is_cut_short |= self.stop.times() > 0 || now >= works_until_ns;
+        } else if !self.config.think.is_zero() {
+            run.is_cut_short = true;
         }
     }
 
@@ -309,7 +320,7 @@ impl Asker<'_> {
     fn more(&mut self, run: &mut Run) -> Result<(), Trouble> {
         let is_first = run.waiting_since_ns.is_some();
         let asked_ns = run.waiting_since_ns.unwrap_or_else(mono_ns);
-        self.heed(&mut run.patience, asked_ns)?;
+        self.heed(&mut run.patience, asked_ns, run.looked_ns)?;
         if !is_first {
             self.note_looks(run, asked_ns, None);
             self.room(run, ROOM_EVERY_NS);
@@ -363,7 +374,7 @@ impl Asker<'_> {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     // Some of what came meanwhile is seen only later.
                     self.note_looks(run, mono_ns().saturating_sub(1_000_000), Some(asked_ns));
-                    self.heed(&mut run.patience, asked_ns)?;
+                    self.heed(&mut run.patience, asked_ns, run.looked_ns)?;
                 }
                 Err(e) => return Err(lost(&e)),
             }
@@ -374,6 +385,7 @@ impl Asker<'_> {
     fn note_looks(&self, run: &mut Run, until_ns: u64, waiting_since_ns: Option<u64>) {
         let Some(looks) = &self.looks else { return };
         run.looks.extend(looks.seen.try_iter());
+        run.looked_ns = run.looks.back().map_or(run.looked_ns, |look| look.at_ns);
         while let Some(look) = run.looks.pop_front_if(|look| look.at_ns <= until_ns) {
             match waiting_since_ns {
                 Some(since_ns) if look.at_ns > since_ns => run.line.still_waiting(since_ns, look.at_ns),
@@ -392,9 +404,9 @@ impl Asker<'_> {
     }
 
     /// Whether to wait on for a server that has said nothing since then; asks it to cancel the query where not.
-    fn heed(&mut self, patience: &mut Patience, silent_since_ns: u64) -> Result<(), Trouble> {
+    fn heed(&mut self, patience: &mut Patience, silent_since_ns: u64, looked_ns: u64) -> Result<(), Trouble> {
         let now = mono_ns();
-        let beside_ns = if patience.is_over(now) { self.answered_beside_ns() } else { 0 };
+        let beside_ns = if patience.is_over(now) { self.heard_beside_ns(looked_ns) } else { 0 };
         match patience.heed(now, silent_since_ns.max(beside_ns)) {
             Heeded::GoOn => Ok(()),
             Heeded::Cancel => match self.session.cancel(self.login).map_err(|e| lost(&e))? {
@@ -405,11 +417,11 @@ impl Asker<'_> {
         }
     }
 
-    /// When the server, or its host, last answered something beside the query: it may be asked for what takes long. Not where
+    /// When the server, or its host, last answered something beside the query, a look too: it may be asked for what takes long. Not where
     /// it has not even acknowledged what was sent on this connection, which is then dead by itself.
-    fn answered_beside_ns(&mut self) -> u64 {
+    fn heard_beside_ns(&mut self, looked_ns: u64) -> u64 {
         let is_heard = self.session.channel().info().is_none_or(|info| info.unacked == 0);
-        if is_heard { self.beside.answered_ns() } else { 0 }
+        if is_heard { self.beside.heard_ns().max(looked_ns) } else { 0 }
     }
 
     /// Ends a query whose answer was whole.
@@ -427,7 +439,7 @@ impl Asker<'_> {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.session.channel().wait(PATIENCE).map_err(|e| lost(&e))?;
-                    self.heed(patience, asked_ns)?;
+                    self.heed(patience, asked_ns, 0)?;
                 }
                 Err(e) => return Err(lost(&e)),
             }

@@ -278,9 +278,12 @@ fn failure(trouble: &Trouble, asker: &Asker<'_>, number: u64, stop: &Stop) -> Op
             let to_do = asker.session.remedy(refusal);
             Some(Error::run(format!("query {number} failed at {address}: {}; {to_do}", refusal.words())))
         }
-        Trouble::Late { why, .. } => Some(Error::run(format!(
+        Trouble::Late { why, is_unanswered: true } => Some(Error::run(format!(
             "query {number} was given up at {address}: {why}; see that the server can be reached (fathom probe {address} --connect), or give \
              a query longer by --timeout"
+        ))),
+        Trouble::Late { why, is_unanswered: false } => Some(Error::run(format!(
+            "query {number} was given up at {address}: {why}; give a query longer by --timeout, or see what it waits for at the server"
         ))),
         Trouble::Lost(why) => Some(Error::run(format!(
             "query {number} has no whole answer from {address}: {why}; see the server's log for why it ended the session"
@@ -293,7 +296,7 @@ fn came_after(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Lost(why) => format!(", and then {why}"),
         Trouble::Stopped { is_unanswered: true } => ", before its answer came".to_owned(),
-        Trouble::Stopped { is_unanswered: false } => ", before all of its answer was asked for".to_owned(),
+        Trouble::Stopped { is_unanswered: false } => ", before all of its answer was taken".to_owned(),
         Trouble::Refused(_) | Trouble::Late { .. } => String::new(),
     }
 }
