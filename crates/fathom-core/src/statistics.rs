@@ -129,6 +129,8 @@ pub struct Statistics {
     pub last_sent_ns: Option<i64>,
     /// An event said that the recording ended in order.
     pub ended: bool,
+    /// An event said that it was recovered: it is read back, and what is not recorded was not counted as a sample.
+    recovered: bool,
     /// The earliest and the latest event seen, by the monotonic clock of the run, in ns.
     pub mono_ns: Option<(u64, u64)>,
     /// The same of the latest that is no bookkeeping of the recording's files.
@@ -249,11 +251,12 @@ impl Statistics {
     pub fn due(&self) -> u64 {
         let due = self.due.map_or(0, |due| due.saturating_sub(self.before));
         // Not every probing thread may have said how many on its own.
-        due.max(self.samples.saturating_add(self.not_sent.total()))
+        let not_recorded = if self.recovered { self.not_recorded.total() } else { 0 };
+        due.max(self.samples.saturating_add(self.not_sent.total()).saturating_add(not_recorded))
     }
 
     /// The share of samples that were answered, late ones included, among those that were sent or had no connection that took
-    /// them. What this host did not come to send says nothing of the path. `None`: there was none.
+    /// them. What this host did not come to send says nothing of the path, and of what was not recorded nobody knows. `None`: there was none.
     pub fn availability(&self) -> Option<f64> {
         let of_the_path = self.not_sent.total().saturating_sub(self.not_sent.of("late"));
         let asked = self.samples.saturating_add(of_the_path);
@@ -322,6 +325,7 @@ impl Statistics {
             }
             EventKind::ScheduleOverrun { skipped, reason, .. } => self.not_sent.add(reason, *skipped),
             EventKind::RecordingEnded { .. } => self.ended = true,
+            EventKind::RecordingRecovered { .. } => self.recovered = true,
             EventKind::ScheduleEnded { due } => self.due = Some(self.due.unwrap_or(0).saturating_add(*due)),
             EventKind::RecordingOverflowed { lost, reason } => {
                 self.not_recorded.add(reason.as_deref().unwrap_or(LOST_BEHIND), *lost);
@@ -397,6 +401,18 @@ mod tests {
             evidence,
         };
         at(connection, kind)
+    }
+
+    /// "198 due" was said of a killed run in which 300 had been.
+    #[test]
+    fn what_a_kill_took_was_due() {
+        let mut s = Statistics::default();
+        (0..5).for_each(|_| s.sample(&Sample { size: 64, rtt_ns: Some(1), ..Sample::default() }));
+        s.event(&at(0, EventKind::RecordingOverflowed { lost: 3, reason: Some("crash".to_owned()) }));
+        // A run that goes on has counted them.
+        assert_eq!(s.due(), 5);
+        s.event(&at(0, EventKind::RecordingRecovered { rows: 5, torn_bytes: 0 }));
+        assert_eq!((s.due(), s.availability()), (8, Some(1.0)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::damage::Damage;
 use crate::disk::Disk;
 use crate::encoding::{self, CHUNK_ROWS, TRIAL_ROWS};
 use crate::layout::Layout;
+use crate::remains::judged;
 use crate::stream::Decoder;
 use crate::{Error, segment_name};
 use arrow_schema::Schema;
@@ -140,7 +141,8 @@ pub(crate) fn convert(
         disk.sync(&out).map_err(Error::io("sync", &temporary))?;
         disk.rename(&temporary, &target).map_err(Error::io("rename into place", &target))?;
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
-        Ok(Closed { file, rows, bytes, crc32, last_ns, damage: decoder.damage().cloned() })
+        let damage = decoder.damage().map(|found| judged(&source, found));
+        Ok(Closed { file, rows, bytes, crc32, last_ns, damage })
     })();
     if written.is_err() {
         // It holds space that a full disk needs; should this fail too, recovery removes it.

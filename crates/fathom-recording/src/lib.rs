@@ -29,6 +29,7 @@ mod queries;
 mod recorder;
 mod recording;
 mod recover;
+mod remains;
 mod rotation;
 mod stream;
 mod verify;

@@ -6,6 +6,7 @@ use crate::convert::Closed;
 use crate::damage::Damage;
 use crate::events::{Entry, Events};
 use crate::layout::Layout;
+use crate::remains::judged;
 use crate::stream::Decoder;
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
 use fathom_core::event::EventKind;
@@ -300,7 +301,8 @@ impl Samples<'_> {
     fn piece(&mut self) -> Option<Vec<Sample>> {
         match self.current.as_mut()? {
             Source::Arrows(decoder) => decoder.next().or_else(|| {
-                self.damage.extend(decoder.damage().cloned());
+                let damage = decoder.damage();
+                self.damage.extend(damage.map(|found| judged(&self.recording.dir.join(&found.file), found)));
                 None
             }),
             Source::Parquet { reader, layout, name, len } => {

@@ -1,6 +1,6 @@
 //! Putting an interrupted recording in order: open segments become Parquet, torn tails are cut and reported.
 
-use crate::convert::{Closed, convert, last_moment};
+use crate::convert::{convert, last_moment};
 use crate::damage::Damage;
 use crate::discard::is_only_begun;
 use crate::disk::{self, Disk};
@@ -10,7 +10,9 @@ use crate::manifest::{timestamp, utc_ns};
 use crate::recorder::appender::Appender;
 use crate::recorder::{lock, progress, tidy};
 use crate::recording::Recording;
+use crate::remains::{Remains, damage_of};
 use crate::verify::conservation::Conservation;
+use crate::verify::{Finding, verify};
 use crate::{EVENTS, Error, MANIFEST, Manifest, RESERVE, segment_name};
 use fathom_core::event::{CLIENT_MODE, Event, EventKind, Interrupted, LOST_CRASH, LOST_UNREADABLE};
 use jiff::Timestamp;
@@ -30,8 +32,22 @@ pub struct Recovery {
     pub torn_bytes: u64,
     /// When the recording ended, by the last evidence in it; `None`: its probe ended before it recorded anything.
     pub ended_at: Option<Timestamp>,
-    /// What could not be read.
+    /// What could not be read, of what there was and of what is there now.
     pub damage: Vec<Damage>,
+    /// Laws that it breaks, as it is now.
+    pub findings: Vec<Finding>,
+}
+
+impl Recovery {
+    fn of(ended_at: Option<Timestamp>) -> Self {
+        let (damage, findings) = (Vec::new(), Vec::new());
+        Self { needed: false, rows: 0, lost: 0, torn_bytes: 0, ended_at, damage, findings }
+    }
+
+    /// Whether the recording is in order now, and nothing but torn ends could not be read.
+    pub fn is_in_order(&self) -> bool {
+        self.findings.is_empty() && self.damage.iter().all(|damage| damage.torn)
+    }
 }
 
 /// Puts the recording in `dir` in order. Refuses one that a probe is writing; does nothing to one that ended in
@@ -44,25 +60,23 @@ pub fn recover(dir: &Path, now: Timestamp) -> Result<Recovery, Error> {
 pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<Recovery, Error> {
     if is_only_begun(dir) {
         clear_begun(disk, dir)?;
-        let (rows, lost, torn_bytes, damage) = (0, 0, 0, Vec::new());
-        return Ok(Recovery { needed: false, rows, lost, torn_bytes, ended_at: None, damage });
+        return Ok(Recovery::of(None));
     }
     // Read first: nothing is written into a directory that holds no recording.
     let manifest = Recording::open(dir)?.manifest().clone();
     let held = lock(disk, dir)?;
     let recording = Recording::open(dir)?;
-    let mut recovery = Recovery {
-        needed: false,
-        rows: 0,
-        lost: 0,
-        torn_bytes: 0,
-        ended_at: manifest.ended_at,
-        damage: Vec::new(),
-    };
+    let mut recovery = Recovery::of(manifest.ended_at);
     recovery.damage.extend_from_slice(recording.event_damage());
 
-    let torn = recording.event_damage().last().filter(|d| d.torn);
-    if manifest.events.is_some() && (torn.is_some() || recording.has_open_segments()) {
+    // A log that is not what it was when the recording ended was torn by no kill. That stays to be seen: the manifest keeps the sum.
+    let altered = match manifest.events {
+        Some(stated) => recording.log_sum().is_ok_and(|sum| sum != stated),
+        None => false,
+    };
+    let has_end = manifest.ended_at.is_some() && !recording.has_open_segments();
+    let torn = recording.event_damage().last().filter(|d| d.torn && !(altered && has_end));
+    if manifest.events.is_some() && !altered && (torn.is_some() || recording.has_open_segments()) {
         // What follows changes the log. Interrupted in between, it must not look as if somebody else had.
         let unsealed = Manifest { events: None, ..manifest.clone() };
         unsealed.write(disk, dir)?;
@@ -75,7 +89,7 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
         recovery.needed = true;
         recovery.torn_bytes += torn.bytes;
     }
-    if evidence.empty {
+    if evidence.empty && !altered {
         // Interrupted between its manifest and its first event.
         let mono_ns = manifest.clock_anchors.first().map_or(0, |anchor| anchor.mono_ns);
         let kind = EventKind::RecordingStarted {};
@@ -91,7 +105,7 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
             recovery.rows += closed.rows;
             last_ns = last_ns.max(closed.last_ns);
             events.line(disk, &closed.event(now, evidence.mono_ns))?;
-            retire(disk, dir, ordinal, &closed)?;
+            retire(disk, dir, ordinal, closed.damage.as_ref())?;
             if let Some(damage) = closed.damage {
                 recovery.torn_bytes += if damage.torn { damage.bytes } else { 0 };
                 recovery.damage.push(damage);
@@ -99,7 +113,9 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
         } else if old.exists() {
             // Interrupted between listing the Parquet file and removing its source.
             recovery.needed = true;
-            disk.remove(&old).map_err(Error::io("remove", &old))?;
+            let damage = damage_of(&old).map_err(Error::io("read", &old))?;
+            retire(disk, dir, ordinal, damage.as_ref())?;
+            recovery.damage.extend(damage.filter(|damage| !damage.torn));
         }
         let leftover = dir.join(format!("{}.tmp", segment_name(ordinal, "parquet")));
         disk.remove(&leftover).map_err(Error::io("remove", &leftover))?;
@@ -110,10 +126,10 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
     let mut manifest = recording.manifest().clone();
     recovery.needed |= manifest.ended_at.is_none();
     // Earlier versions recovered a recording without telling what it lacks.
-    if recovery.needed || evidence.recovered {
-        let damaged = recovery.damage.iter().any(|damage| !damage.torn);
-        let reason = if damaged { LOST_UNREADABLE } else { LOST_CRASH };
-        for (connection, lost) in untold(dir, damaged)? {
+    if recovery.needed || (evidence.recovered && !altered) {
+        let unread = recovery.damage.iter().any(|damage| !damage.torn);
+        let (untold, reason) = untold(dir, unread)?;
+        for (connection, lost) in untold {
             recovery.needed = true;
             recovery.lost += lost;
             let kind = EventKind::RecordingOverflowed { lost, reason: Some(reason.to_owned()) };
@@ -137,33 +153,42 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
             }
             manifest.ended_at = Some(last_ns.map_or(manifest.started_at, timestamp));
         }
-        manifest.events = Some(recording.log_sum()?);
+        if !altered {
+            manifest.events = Some(recording.log_sum()?);
+        }
         manifest.write(disk, dir)?;
     }
     recovery.ended_at = manifest.ended_at;
-    if !recovery.needed {
-        // It ended in order; that it can be read is another matter.
-        recovery.damage = recording.damage();
-    }
     tidy(disk, dir);
     drop(held);
+    // That it ended is one thing, and that nothing is wrong with it another.
+    let found = verify(dir, |_| {})?;
+    for damage in found.damage {
+        if !recovery.damage.contains(&damage) {
+            recovery.damage.push(damage);
+        }
+    }
+    recovery.findings = found.findings;
     Ok(recovery)
 }
 
 /// Removes an open segment whose rows stand in Parquet. One with bytes that are not merely torn is kept under another
 /// name: somebody may want to look at what could not be read.
-fn retire(disk: &dyn Disk, dir: &Path, ordinal: u32, closed: &Closed) -> Result<(), Error> {
+fn retire(disk: &dyn Disk, dir: &Path, ordinal: u32, damage: Option<&Damage>) -> Result<(), Error> {
     let name = segment_name(ordinal, "arrows");
     let old = dir.join(&name);
-    if closed.damage.as_ref().is_some_and(|d| !d.torn) {
+    if damage.is_some_and(|d| !d.torn) {
         disk.rename(&old, &dir.join(format!("{name}.damaged"))).map_err(Error::io("set aside", &old))
     } else {
         disk.remove(&old).map_err(Error::io("remove", &old))
     }
 }
 
-/// What the recording lacks and does not tell, by connection: nothing, where rows that cannot be read may be read one day.
-fn untold(dir: &Path, damaged: bool) -> Result<Vec<(Option<u32>, u64)>, Error> {
+/// Samples by connection; without one: of several.
+type Losses = Vec<(Option<u32>, u64)>;
+
+/// What the recording lacks and its log does not count, by connection, and why it is lost: nothing, where rows that cannot be read may be read one day.
+fn untold(dir: &Path, unread: bool) -> Result<(Losses, &'static str), Error> {
     let recording = Recording::open(dir)?;
     let mut conservation = Conservation::of(recording.manifest(), false);
     for entry in recording.events()?.flatten() {
@@ -176,9 +201,14 @@ fn untold(dir: &Path, damaged: bool) -> Result<Vec<(Option<u32>, u64)>, Error> {
     if let Some(due) = progress::read(dir).filter(|_| of_rows) {
         conservation.at_least_due(due);
     }
+    let remains = Remains::set_aside(dir)?;
+    let damaged = unread || !remains.is_empty();
+    conservation.remains(remains);
     let mut samples = recording.samples();
     samples.by_ref().flatten().for_each(|sample| conservation.row(&sample));
-    Ok(if samples.damage().is_empty() { conservation.untold(damaged) } else { Vec::new() })
+    let reason = if damaged { LOST_UNREADABLE } else { LOST_CRASH };
+    let untold = if samples.damage().is_empty() { conservation.untold(damaged) } else { Vec::new() };
+    Ok((untold, reason))
 }
 
 /// The last moment of closed segments, for a recording of which nothing later is left.

@@ -5,6 +5,10 @@
 //! its checksum. The first thing that does not fit ends the stream and is reported.
 //! Format: <https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc>
 
+mod behind;
+
+pub(crate) use behind::{Behind, MESSAGE_HEAD, behind};
+
 use crate::columns::{COLUMNS, Column, Kind, arrow_schema};
 use crate::damage::Damage;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
@@ -18,7 +22,7 @@ use flatbuffers::FlatBufferBuilder;
 use std::io::Read;
 
 /// "A 32-bit continuation indicator. The value 0xFFFFFFFF indicates a valid message."
-const CONTINUATION: [u8; 4] = [0xFF; 4];
+pub(crate) const CONTINUATION: [u8; 4] = [0xFF; 4];
 /// The key of a batch's own metadata under which the CRC-32 (IEEE 802.3) of its body stands, in decimal.
 const CRC_KEY: &str = "crc32";
 const MAX_METADATA: u64 = 64 << 10;

@@ -10,6 +10,7 @@ use crate::damage::Damage;
 use crate::discard::is_only_begun;
 use crate::events::Entry;
 use crate::recording::Recording;
+use crate::remains::Remains;
 use crate::{EVENTS, Error, MANIFEST};
 use ceiling::Ceiling;
 use conservation::Conservation;
@@ -130,6 +131,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     }
     // Rows that cannot be read are damage, and told as that.
     if damage.iter().all(|damage| damage.torn) {
+        conservation.remains(Remains::set_aside(dir)?);
         conservation.check(&mut findings);
         if let Some(requests) = requests.filter(|_| !running) {
             requests.check(&recording, &mut findings);

@@ -29,6 +29,7 @@ const MISTAKES: &[(&str, &str, i32)] = &[
     ("echo --max-connections -1", "--max-connections takes a positive number", 2),
     ("limits h --per-length -3", "--per-length takes a positive number", 2),
     ("probe h --tag a=1 --tag b=2 --tag a=2", "--tag a is given twice (a=1, a=2)", 2),
+    ("probe h --give-up 0", "write never", 2),
     ("probe h --for 0", "ends before it begins", 2),
     ("probe h --connections 0", "--connections", 2),
     ("probe h --tls", "--connect", 2),

@@ -228,7 +228,65 @@ fn a_kill_in_a_silence_loses_nothing_without_a_word() {
     assert_sound(&dir);
     let summary = object(&recording("summary", &dir, "--json"));
     assert_eq!(summary["not_recorded"], serde_json::json!({ "crash": lost }), "{summary}");
+    // 198 was said of 300: those that were lost had been due.
+    assert_eq!(summary["due"], kept + lost, "{summary}");
     assert!(!dir.join(".progress").exists());
+}
+
+/// One bit was flipped, half of the rows were gone, and `verify` said "sound" after `recover`, whose summary told of no loss.
+#[test]
+fn rows_that_cannot_be_read_are_told_by_recovery() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (dir, ..) = killed_recording(home.path(), "--every 2ms", Duration::from_secs(1));
+    let all = whatever_reads(&dir).len() as u64;
+    let (name, segment) = open_segment(&dir);
+    let mut bytes = fs::read(&segment).expect("there");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&segment, bytes).expect("written");
+    let recovered = recording("recover", &dir, "--json");
+    assert_eq!(recovered.code(), 1, "{recovered:?}");
+    let recovered = recovered.objects().pop().expect("one object");
+    let kept = whatever_reads(&dir).len() as u64;
+    assert!(kept > 0 && kept < all, "{kept} of {all}");
+    assert_eq!((&recovered["samples"], &recovered["findings"]), (&kept.into(), &serde_json::json!([])));
+    assert!(dir.join(format!("{name}.damaged")).exists());
+    // What was out at the moment of the kill may be told with them.
+    let summary = object(&recording("summary", &dir, "--json"));
+    let lost = summary["not_recorded"]["unreadable"].as_u64().expect("told");
+    assert!(kept + lost >= all && recovered["lost"] == lost, "{lost} of {all} are told, {kept} are there");
+    assert_eq!(summary["due"], kept + lost);
+    assert_sound(&dir);
+    let story = recording("explain", &dir, "");
+    assert!(story.out.contains("the recording was damaged"), "{}", story.out);
+}
+
+/// "nothing to recover" was said of a log that had been altered, and "recovered 0 samples" of one that had lost its end; both with
+/// exit code 0.
+#[test]
+fn recovery_does_not_call_in_order_what_is_not_sound() {
+    let home = tempfile::tempdir().expect("a directory");
+    let reflector = Echo::start("127.0.0.1");
+    let line = format!("{} --every 2ms --count 100 --record r --quiet", reflector.address());
+    assert_eq!(Probe::start(home.path(), &line).finish().code(), 0);
+    let whole = home.path().join("r");
+    let log = fs::read_to_string(whole.join("events.jsonl")).expect("there");
+    let listed = log.find("segment.closed").expect("a closed segment");
+    let altered = log.replacen("\"attempt\":1", "\"attempt\":2", 1);
+    assert_ne!(altered, log);
+    for (name, log) in
+        [("altered", &altered[..]), ("cut", &log[..listed]), ("cut later", &log[..log.len() - 9])]
+    {
+        let dir = home.path().join(name);
+        copy_recording(&whole, &dir);
+        fs::write(dir.join("events.jsonl"), log).expect("written");
+        for _ in 0..2 {
+            let recovered = recording("recover", &dir, "");
+            assert_eq!(recovered.code(), 1, "{name}: {recovered:?}");
+            assert!(recovered.out.contains("what it was when the recording ended"), "{name}: {recovered:?}");
+        }
+        assert_eq!(verify(&dir)["sound"], false, "{name}");
+    }
 }
 
 /// Runs a probe and kills it; the recording, the moment of the kill, how long its threads had waited for a processor,

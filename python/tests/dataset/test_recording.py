@@ -139,6 +139,17 @@ def test_every_cut_of_an_open_segment_gives_whole_batches_only(golden):
     assert counts == {3, 5, 6}  # The closed segment's three, then batches of two and one.
 
 
+def test_a_wrong_length_is_damage_and_no_torn_end_where_rows_stand_behind_it(golden):
+    directory = golden("torn")
+    path = directory / "samples-00001.arrows"
+    first = path.read_bytes().find(b"\xff\xff\xff\xff", 8)
+    spoil(path, first + 5, 0x20)  # 8 KiB more of metadata than the file has.
+    recording = open_recording(directory)
+    assert recording.rows == 3
+    (damage,) = [d for d in recording.damage if d.file == path.name]
+    assert (damage.torn, damage.offset, damage.reason) == (False, first, "a message has a wrong length")
+
+
 def test_a_flipped_bit_in_an_open_segment_never_goes_unnoticed(golden):
     directory = golden("torn")
     path = directory / "samples-00001.arrows"

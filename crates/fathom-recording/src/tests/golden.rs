@@ -64,7 +64,10 @@ fn the_torn_recording_reads_up_to_the_tear() {
     let torn_bytes = damage.iter().map(|d| d.bytes).sum();
     // Sample 5 came back 20.123456789 s after it was sent, 5 s after the start.
     let ended_at = Some("2025-06-15T15:07:05.123456789Z".parse().unwrap());
-    assert_eq!(done, Recovery { needed: true, rows: 3, lost: 0, torn_bytes, ended_at, damage });
+    assert_eq!(
+        done,
+        Recovery { needed: true, rows: 3, lost: 0, torn_bytes, ended_at, damage, findings: vec![] }
+    );
     assert_eq!(rows(dir.path()), expected["rows"]);
     let found = verify(dir.path(), |_| {}).unwrap();
     assert!(found.is_sound(), "{found:?}");

@@ -8,6 +8,7 @@ mod durable;
 mod golden;
 mod killed;
 mod layouts;
+mod mended;
 #[cfg(unix)]
 mod modes;
 mod ordinary;

@@ -4,9 +4,11 @@
 //! Only a crash makes an exception, and only of what ended shortly before it, until recovery tells what it took.
 
 use super::Findings;
+use crate::remains::Remains;
 use crate::{EVENTS, Manifest};
-use fathom_core::event::{Event, EventKind, PROBING_FAILED, tells_lost_events};
+use fathom_core::event::{Event, EventKind, LOST_UNREADABLE, PROBING_FAILED, tells_lost_events};
 use fathom_core::sample::Sample;
+use fathom_core::text::count;
 use std::collections::HashMap;
 
 const OF_A_CONNECTION: &str = "of a connection the samples sent are its rows and its told losses";
@@ -14,6 +16,7 @@ const OF_AN_OPEN_ONE: &str = "rows of a connection without an end follow one ano
 const OF_THE_RUN: &str = "what was due is sent, or told as not sent";
 const ENDS_ONCE: &str = "a connection ends once";
 const ENDS_AT_ALL: &str = "in a recording that ended in order every connection has its end";
+const SET_ASIDE_IS_LOST: &str = "the event log counts the rows of a segment that was set aside as lost";
 const AGREES: &str = "samples answered and outstanding at the end of a connection were sent";
 
 /// A crash may take rows of connections that ended this long before it: the promise is one second, and a disk that takes its
@@ -38,6 +41,12 @@ struct Tally {
     /// One more than the greatest number seen.
     next_seq: u64,
     lost: u64,
+    /// Of these, the ones told as unreadable.
+    unreadable: u64,
+    /// Of rows that cannot be read: how many are known, and one more than the greatest number of them.
+    behind: (u64, u64),
+    /// One more than the greatest number that an event names.
+    named: u64,
 }
 
 /// Who wrote the recording last.
@@ -72,6 +81,10 @@ pub(crate) struct Conservation {
     probing_failed: bool,
     /// Events are missing, and a note says so.
     events_lost: bool,
+    /// Losses told as unreadable.
+    unreadable: u64,
+    /// Segments that recovery has set aside.
+    remains: Remains,
     /// When an error stopped the recording; later samples have no rows, and their loss is told at the end.
     stopped_ns: Option<u64>,
     /// The latest moment in the event log.
@@ -105,6 +118,8 @@ impl Conservation {
             connections_are_samples: mode.starts_with("connect"),
             probing_failed: false,
             events_lost: false,
+            unreadable: 0,
+            remains: Remains::default(),
             stopped_ns: None,
             last_ns: 0,
             state: match manifest.ended_at {
@@ -149,12 +164,25 @@ impl Conservation {
                 }
                 self.due = Some(carried.samples.saturating_add(carried.not_sent));
             }
-            (EventKind::RecordingOverflowed { lost, .. }, Some(connection)) => {
-                let tally = self.connections.entry(connection).or_default();
-                tally.lost = tally.lost.saturating_add(*lost);
+            (EventKind::RecordingOverflowed { lost, reason }, connection) => {
+                let unreadable = if reason.as_deref() == Some(LOST_UNREADABLE) { *lost } else { 0 };
+                self.unreadable = self.unreadable.saturating_add(unreadable);
+                if let Some(connection) = connection {
+                    let tally = self.connections.entry(connection).or_default();
+                    tally.lost = tally.lost.saturating_add(*lost);
+                    tally.unreadable = tally.unreadable.saturating_add(unreadable);
+                } else {
+                    self.lost_of_several = self.lost_of_several.saturating_add(*lost);
+                }
             }
-            (EventKind::RecordingOverflowed { lost, .. }, None) => {
-                self.lost_of_several = self.lost_of_several.saturating_add(*lost);
+            (
+                EventKind::StallBegan { seq, .. }
+                | EventKind::DelayBegan { seq, .. }
+                | EventKind::EchoCorrupted { seq, .. },
+                Some(connection),
+            ) => {
+                let tally = self.connections.entry(connection).or_default();
+                tally.named = tally.named.max(seq.saturating_add(1));
             }
             (EventKind::ScheduleOverrun { skipped, .. }, _) => {
                 self.not_sent = self.not_sent.saturating_add(*skipped);
@@ -178,6 +206,14 @@ impl Conservation {
         self.due = self.due.max(Some(due));
     }
 
+    /// What is known of rows that recovery could not read.
+    pub(crate) fn remains(&mut self, remains: Remains) {
+        for (&connection, &behind) in &remains.connections {
+            self.connections.entry(connection).or_default().behind = behind;
+        }
+        self.remains = remains;
+    }
+
     pub(crate) fn row(&mut self, sample: &Sample) {
         let tally = self.connections.entry(sample.connection).or_default();
         tally.rows += 1;
@@ -199,8 +235,37 @@ impl Conservation {
                 format!("connection {connection}: {sent} sent, {rows} rows, {lost} told as lost: {by}")
             });
         }
+        self.check_remains(findings);
         self.check_ends(findings);
         self.check_run(findings);
+    }
+
+    /// What was set aside is told as lost.
+    fn check_remains(&self, findings: &mut Findings) {
+        let (rows, told) = (self.rows_unreadable(), self.unreadable);
+        if told < rows {
+            findings.add("samples", SET_ASIDE_IS_LOST, || {
+                let cannot = count(rows, "row");
+                format!("at least {cannot} cannot be read, the log counts {told} as unreadable")
+            });
+        }
+        for file in &self.remains.uncounted {
+            findings.add("samples", SET_ASIDE_IS_LOST, || {
+                format!("{file}: nobody can say how many rows its damaged end had")
+            });
+        }
+    }
+
+    /// At least so many rows stand in what was set aside and cannot be read.
+    fn rows_unreadable(&self) -> u64 {
+        let open = self.connections.values().filter(|tally| tally.sent.is_none() && tally.behind.0 > 0);
+        let gaps = open.map(|tally| {
+            let (rows, next_seq) = tally.behind;
+            let others = tally.lost.saturating_sub(tally.unreadable);
+            let kept = tally.rows.saturating_add(tally.before).saturating_add(others);
+            if self.in_order { next_seq.saturating_sub(kept).max(rows) } else { rows }
+        });
+        gaps.fold(self.remains.last_rows, u64::saturating_add).max(self.remains.rows)
     }
 
     /// Each connection has one end, which agrees with itself.
@@ -233,7 +298,13 @@ impl Conservation {
         let cases = self.cases();
         let cases = cases.iter().filter(|case| case.missing > 0 && (case.by_crash || damage));
         let mut untold: Vec<_> = cases.map(|case| (Some(case.connection), case.missing)).collect();
-        let accounted = untold.iter().map(|(_, missing)| *missing).fold(self.told(), u64::saturating_add);
+        let missing = untold.iter().map(|(_, missing)| *missing).fold(0, u64::saturating_add);
+        let unreadable = if damage { self.rows_unreadable() } else { 0 };
+        let of_several = unreadable.saturating_sub(missing.saturating_add(self.unreadable));
+        if of_several > 0 {
+            untold.push((None, of_several));
+        }
+        let accounted = self.told().saturating_add(missing).saturating_add(of_several);
         let of_the_run = self.due.unwrap_or(0).saturating_sub(accounted);
         if of_the_run > 0 && !self.probing_failed {
             untold.push((None, of_the_run));
@@ -250,22 +321,26 @@ impl Conservation {
         let mut cases = Vec::new();
         for connection in numbers {
             let tally = &self.connections[&connection];
-            let Tally { sent, ended_ns, rows, before, next_seq, lost, .. } = *tally;
+            let Tally { sent, ended_ns, rows, before, next_seq, lost, behind, named, .. } = *tally;
             let rows = rows.saturating_add(before);
+            let kept = rows.saturating_add(lost);
+            let crashed = matches!(self.state, State::Interrupted | State::Recovered);
+            let named = if crashed { named } else { 0 };
             let (law, sent) = match sent {
                 Some(sent) => (OF_A_CONNECTION, sent),
                 // It is not over, or nobody saw its end: it is judged by what is there.
-                None if self.in_order => (OF_AN_OPEN_ONE, next_seq.max(rows)),
+                None if self.in_order => (OF_AN_OPEN_ONE, next_seq.max(rows).max(behind.1).max(named)),
+                None if behind.0 > 0 => (OF_AN_OPEN_ONE, rows.saturating_add(behind.0)),
                 None => continue,
             };
-            let kept = rows.saturating_add(lost);
             let missing = sent.saturating_sub(kept);
             let covered = missing.min(of_several);
             of_several -= covered;
             let missing = missing - covered;
             let too_many = if law == OF_A_CONNECTION { kept.saturating_sub(sent) } else { 0 };
             if missing > 0 || too_many > 0 {
-                let by_crash = law == OF_A_CONNECTION && ended_ns >= since_ns;
+                // What an event names may have been out, however long ago.
+                let by_crash = if law == OF_A_CONNECTION { ended_ns >= since_ns } else { named >= sent };
                 cases.push(Case { connection, law, sent, rows, lost, missing, too_many, by_crash });
             }
         }

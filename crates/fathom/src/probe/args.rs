@@ -301,8 +301,14 @@ pub(super) struct NeverOr(pub(super) Option<Duration>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AutoOr(pub(super) Option<Duration>);
 
-fn never_or_duration(text: &str) -> Result<NeverOr, values::UnitError> {
-    if text == "never" { Ok(NeverOr(None)) } else { values::duration(text).map(|d| NeverOr(Some(d))) }
+fn never_or_duration(text: &str) -> Result<NeverOr, String> {
+    if text == "never" {
+        return Ok(NeverOr(None));
+    }
+    match values::duration(text).map_err(|e| e.to_string())? {
+        Duration::ZERO => Err("no echo comes in no time; write never to close no connection".to_owned()),
+        patience => Ok(NeverOr(Some(patience))),
+    }
 }
 
 fn auto_or_duration(text: &str) -> Result<AutoOr, values::UnitError> {

@@ -15,7 +15,8 @@ Open segments become Parquet, a torn last record is cut off and counted, and the
 last evidence tells. A second call changes nothing. A running recording is refused. Samples that were sent more than \
 1.5 s before the probe was killed have their rows, or are counted as lost.
 
-Exit code 0: in order; 1: something beyond a torn tail could not be read, or it failed.
+Exit code 0: in order, and `fathom recording verify` finds it sound; 1: something beyond a torn tail could not be read, a \
+law of the format is broken, or it failed.
 
 Examples:
   fathom recording recover recordings/zone1-20260102T030405Z
@@ -40,10 +41,12 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
         let report = json!({
             "format": 1, "recording": directory, "needed": done.needed, "samples": done.rows,
             "lost": done.lost, "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
+            "findings": done.findings,
         });
         output::print("the result", &format!("{report}\n"))?
     } else {
         let mut lines: Vec<String> = done.damage.iter().map(ToString::to_string).collect();
+        lines.extend(done.findings.iter().map(ToString::to_string));
         let name = directory.display().to_string();
         let dir = cleaned(&name);
         lines.push(if done.ended_at.is_none() {
@@ -57,14 +60,17 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
             let (saved, torn) = (count(rows, "sample"), count(torn_bytes, "torn byte"));
             format!("{dir}: recovered {saved}, {torn} cut off{lost}")
         } else {
-            match done.damage.as_slice() {
-                [] => format!("{dir}: nothing to recover"),
-                _ => {
+            match (done.is_in_order(), done.findings.is_empty()) {
+                (true, _) => format!("{dir}: nothing to recover"),
+                (false, true) => {
                     format!("{dir}: it ended in order, and what cannot be read of it cannot be brought back")
+                }
+                (false, false) => {
+                    format!("{dir}: it has its end, and recovery cannot mend what is wrong with it")
                 }
             }
         });
         output::print("the result", &(lines.join("\n") + "\n"))?
     };
-    Ok(Done { sound: done.damage.iter().all(|d| d.torn), read })
+    Ok(Done { sound: done.is_in_order(), read })
 }

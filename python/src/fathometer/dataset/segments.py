@@ -188,7 +188,25 @@ def read_open(path: Place) -> tuple[list[pa.RecordBatch], Damage | None]:
     batches, at, wrong = _batches(data.slice(0, begun), data, begun)
     if wrong is None:
         return batches, None
+    if wrong.torn and _rows_behind(data.slice(0, begun), data, at):
+        wrong = _UnreadableError("a message has a wrong length", torn=False)
     return batches, Damage(path.name, at, data.size - at, wrong.torn, str(wrong))
+
+
+def _rows_behind(schema: pa.Buffer, data: pa.Buffer, at: int) -> bool:
+    """Whether a whole batch stands behind what seems to be cut off."""
+    left = data.slice(at).to_pybytes()
+    found = left.find(_CONTINUATION, 8)
+    while found >= 0:
+        if found % 8 == 0:
+            try:
+                _batch(schema, data.slice(at + found, _message_length(data, at + found)))
+            except (_UnreadableError, pa.ArrowException, EOFError, OSError, ValueError):
+                pass
+            else:
+                return True
+        found = left.find(_CONTINUATION, found + 1)
+    return False
 
 
 def read_open_from(path: FilePath, start: int) -> tuple[list[pa.RecordBatch], int]:
