@@ -14,11 +14,16 @@ use std::time::Duration;
 
 /// Asks once.
 fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
+    ask_and_think(login, simple, fetch_size, Duration::ZERO)
+}
+
+/// The same, and works on each row for so long.
+fn ask_and_think(login: Login, simple: bool, fetch_size: Option<u32>, think: Duration) -> Answer {
     in_time(move || {
         let config = Config {
             target: Target::Postgres(login.server.clone()),
             source: Source::Text { sql: "SELECT 1".to_owned(), is_shown: true },
-            think: Duration::ZERO,
+            think,
             count: Some(1),
             lasts: None,
             timeout: None,
@@ -114,6 +119,25 @@ fn a_wait_without_an_answer_is_not_the_clients() {
             }
         }
     }
+}
+
+/// The whole answer was here, and an application would have worked on it for an hour: it stood in the figures as a short query.
+#[test]
+fn a_query_whose_rows_were_not_worked_on_was_ended_by_the_user() {
+    let (stop, (done, until_done)) = (Stop::default(), channel::<()>());
+    let asked = stop.clone();
+    let (mut login, server) = serve("?sslmode=disable", move |listener| {
+        let mut stream = logged_in(&listener);
+        message(&mut stream);
+        stream.write_all(b"D\0\0\0\x06\0\0C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I").unwrap();
+        asked.ask();
+        _ = until_done.recv();
+    });
+    login.stop = stop;
+    let answer = ask_and_think(login, true, None, Duration::from_hours(1));
+    assert_eq!((answer.rows, answer.error), (1, Some(Trouble::Stopped { is_unanswered: false })));
+    drop(done);
+    server.join().unwrap();
 }
 
 /// Where the path is gone the request to cancel hangs as well: who asks twice is heeded all the same.
