@@ -203,7 +203,7 @@ pub enum EventKind {
         /// From when on a round trip counts as that long, in ns.
         threshold_ns: u64,
     },
-    /// Echoes are in time again. (A delay that goes on at a connection's end has no such event.)
+    /// Echoes are in time again. (A delay of the path that goes on at a connection's end has no such event.)
     #[serde(rename = "delay.ended")]
     DelayEnded {
         /// From the sending of its first sample to the arrival of its last, in ns.
@@ -212,14 +212,15 @@ pub enum EventKind {
         samples: u64,
         /// The longest round trip, in ns.
         most_ns: u64,
-        /// Of that sample, how much longer than usual the way there took, in ns; absent: the reflector's stamps do not
-        /// tell.
+        /// Of that sample, how much longer than usual the way there took, in ns, without what waited there for a host to run;
+        /// absent: the reflector's stamps do not tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forward_ns: Option<u64>,
         /// The same of the way back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         back_ns: Option<u64>,
-        /// `delayed`; `local_paused`: this host slept through most of it, and the path was not slow.
+        /// `delayed`; `local_paused`, `peer_paused`: hosts did not run for most of it, the one named for longer, and the path
+        /// was not slow.
         verdict: Verdict,
         /// Which way took nearly all of it, where one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -107,7 +107,7 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
     let mut told = told_together(&context);
     let incidents = told.len();
     told.extend(joined.tries.iter().map(|tries| (tries.first.mono_ns, attempts(tries))));
-    told.extend(delays::lines(events, &joined, gathered));
+    told.extend(delays::lines(events, &joined, &gathered.slow));
     if has_a_usual(measured) {
         told.extend(levels::line(&gathered.levels, events, &joined));
     }

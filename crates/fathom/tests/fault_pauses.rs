@@ -24,6 +24,8 @@ const FAULTS: &[Fault] = &[
     ("probe stopped for 2 s in ping-pong", probe_stopped_in_ping_pong),
     ("reflector stopped for 50 to 400 ms", reflector_stopped_briefly),
     ("probe stopped for 50 to 400 ms", probe_stopped_briefly),
+    ("both stopped, one after the other", both_stopped),
+    ("probe stopped as its run ends", probe_stopped_at_the_end),
 ];
 
 #[test]
@@ -196,4 +198,50 @@ fn probe_stopped_briefly() {
         local_pause(&events, stop);
     }
     assert!(!blames_the_network(&events), "{events:#?}");
+}
+
+/// What was told of delays: hosts did not run. That the story says nothing else is checked with every story.
+fn assert_no_queue(events: &Events) {
+    for event in of_kind(events, "delay.ended") {
+        let paused = event["verdict"] == "local_paused" || event["verdict"] == "peer_paused";
+        assert!(paused && event.get("direction").is_none(), "{event} {:?}", of_kind(events, "pause"));
+    }
+}
+
+/// Told as a queue of 3 s on the way there and 1 s on the way back, with high confidence.
+fn both_stopped() {
+    let run = Run::start(Site::cable(), "--every 1s --stall-after 1500ms");
+    let reflector = run.reflector.as_ref().expect("it runs").pid();
+    let (second, probe) = (Duration::from_secs(1), run.probe_pid());
+    let stopped = thread::scope(|scope| {
+        let there = scope.spawn(|| stop(reflector, 12 * second / 5));
+        // A sample is sent while the reflector stands; the length of this is what is tried.
+        thread::sleep(second + second / 20);
+        let here = stop(probe, 3 * second / 2);
+        (there.join().expect("it was stopped"), here)
+    });
+    wait_for_pause(&run, "remote", &stopped.0);
+    let after = |event: &&Value| number(event, "mono_ns") >= stopped.1.going_on_ns;
+    let ended = |e: &Events| {
+        ["delay.ended", "connection.explained"].iter().any(|kind| of_kind(e, kind).iter().any(after))
+    };
+    run.wait_for("an end of what was late", |events| ended(events));
+    let (events, rows) = run.end();
+    local_pause(&events, &stopped.1);
+    remote_pause(&events, &stopped.0);
+    assert_no_queue(&events);
+    let waited = rows.iter().filter(|row| row.rtt_ns() > Some(1_500_000_000));
+    assert!(waited.count() > 0, "no sample waited for both: {rows:?}");
+}
+
+/// In two of six runs the queue that there was none of stood beside the pause.
+fn probe_stopped_at_the_end() {
+    for _ in 0..3 {
+        let run = Run::start(Site::cable(), "--ping-pong --allow-high-rate");
+        let stop = stop(run.probe_pid(), Duration::from_secs(1));
+        let (events, rows) = run.end();
+        local_pause(&events, &stop);
+        assert_no_queue(&events);
+        assert!(rows.iter().any(|row| row.rtt_ns() > Some(900_000_000)), "none was under way");
+    }
 }

@@ -4,11 +4,11 @@ use super::join::{Joined, SAME_SPELL_NS};
 use super::moment::Moment;
 use super::stood::Stood;
 use super::words::{count, list, ordinals, times};
-use super::{Confidence, Gathered, Line};
+use super::{Confidence, Line};
 use crate::event::{Event, EventKind};
 use crate::units::duration_text as duration;
 use crate::verdict::{Direction, Verdict};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Why, where no stamps tell more.
 pub(super) const WAY_NOT_KNOWN: &str =
@@ -64,12 +64,12 @@ pub(super) fn going_on(events: &[Event]) -> BTreeMap<u32, GoesOn> {
 }
 
 /// A line for each spell of delays. One that has no end is none where its samples waited for a host to run: its probe may not
-/// have known of the pause in time.
-pub(super) fn lines(events: &[Event], joined: &Joined<'_>, gathered: &Gathered) -> Vec<(u64, Line)> {
+/// have known of the pause in time. `slow`: connections with a sample that was late and did not wait so.
+pub(super) fn lines(events: &[Event], joined: &Joined<'_>, slow: &BTreeSet<u32>) -> Vec<(u64, Line)> {
     let stood = Stood::of(joined);
     let of_the_path = |delay: &Delay| {
         delay.over
-            || delay.connection.is_some_and(|connection| gathered.slow.contains(&connection))
+            || delay.connection.is_some_and(|connection| slow.contains(&connection))
             || !stood.held_up(delay.from.utc_ns(), delay.most_ns)
     };
     let mut spells: Vec<Vec<Delay>> = Vec::new();

@@ -3,12 +3,16 @@
 
 use super::faults::explanations;
 use super::probe::fathom;
-use super::rows::{Events, of_kind};
+use super::rows::{Events, Row, has_kind, number, of_kind, rows};
+use jiff::Timestamp;
 use serde_json::Value;
 use std::path::Path;
 
 /// Words of a cause that a probe never sees.
 const NEVER_SEEN: [&str; 7] = ["crash", "reboot", "overload", "migrat", "caused by", "due to", "fault of"];
+
+/// A round trip below this is none that is called late.
+const LATE_NS: i64 = 100_000_000;
 
 /// Has a recording explained and checks every line of the story against the events; gives the story.
 pub(crate) fn checked_story(dir: &Path, events: &Events) -> Vec<Value> {
@@ -17,6 +21,13 @@ pub(crate) fn checked_story(dir: &Path, events: &Events) -> Vec<Value> {
     let story = outcome.objects();
     for line in &story {
         check(line, events);
+    }
+    if let Some(line) = story.iter().find(|line| line["verdict"] == "delayed")
+        && !has_kind(events, "clock.stepped")
+    {
+        let late =
+            rows(dir).into_iter().any(|row| !waited_for_hosts(&row, events) && row.rtt_ns() >= Some(LATE_NS));
+        assert!(late, "every late sample waited for a host to run: {line} {events:#?}");
     }
     // Every incident is told: what was explained stands in some line. A closing that was explained again when somebody
     // could be asked about it is told by its last explanation.
@@ -35,6 +46,20 @@ pub(crate) fn checked_story(dir: &Path, events: &Events) -> Vec<Value> {
         assert!(story.iter().any(told), "nothing tells {explanation}: {story:#?}");
     }
     story
+}
+
+/// Whether nearly all of a round trip waited for a host to run, by the pauses of the whole recording. When the reflector's was, before
+/// the echo that told it, nobody knows.
+fn waited_for_hosts(row: &Row, events: &Events) -> bool {
+    let Some(rtt_ns) = row.rtt_ns() else { return false };
+    let (sent_ns, read_ns) = (row.at("sent_ns"), row.at("sent_ns") + rtt_ns);
+    let waited = of_kind(events, "pause").into_iter().map(|pause| {
+        let ended: Timestamp = pause["at"].as_str().expect("a time").parse().expect("a time");
+        let ended_ns = i64::try_from(ended.as_nanosecond()).expect("this century");
+        let began_ns = ended_ns - number(pause, "duration_ns").cast_signed();
+        (ended_ns.min(read_ns) - began_ns.max(sent_ns)).max(0)
+    });
+    waited.sum::<i64>() * 10 >= rtt_ns * 9
 }
 
 fn check(line: &Value, events: &Events) {

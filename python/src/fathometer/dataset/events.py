@@ -232,9 +232,9 @@ def responders(events: Iterable[Event]) -> frozenset[int]:
 
 
 def delays(events: Iterable[Event]) -> tuple[Delay, ...]:
-    """Every delay by its beginning, but for what this host slept through: the pause tells of that."""
+    """Every delay by its beginning, but for what waited for a host to run: the pauses tell of that."""
     every: list[Delay] = []
-    slept: set[int] = set()
+    waited: set[int] = set()
     open_: dict[int | None, int] = {}
     for e in events:
         if not e.known:
@@ -255,9 +255,9 @@ def delays(events: Iterable[Event]) -> tuple[Delay, ...]:
                 direction=f.get("direction"),
                 confidence=f["confidence"],
             )
-            if f["verdict"] == "local_paused":
-                slept.add(i)
-    return tuple(d for i, d in enumerate(every) if i not in slept)
+            if f["verdict"] in {"local_paused", "peer_paused"}:
+                waited.add(i)
+    return tuple(d for i, d in enumerate(every) if i not in waited)
 
 
 def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:
