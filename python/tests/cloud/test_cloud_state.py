@@ -102,6 +102,45 @@ def test_a_state_that_is_put_back_is_trusted_again(person, root, text):
     removed(person)
 
 
+def test_an_empty_state_of_a_lab_that_was_made_makes_it_no_second_time(person, root):
+    """It is whole, so that nothing but the cloud tells of what is there."""
+    state = root / "terraform.tfstate"
+    whole = state.read_text()
+    state.write_text("[]")
+    number = kinds(person).count("apply.started")
+    assert f"{state} is empty" in person("plan", "azure-zones")
+    said = person("up", "azure-zones", "--yes", code=1)
+    assert f"it was begun, {state} is empty, and of what bears its tag 5 things are there" in said
+    az = person.cloud.parent / "bin/az"
+    program = az.readlink()
+    az.unlink()
+    said = person("up", "azure-zones", "--yes", code=1)
+    assert "whether something was made could not be found out: `az` is not installed" in said
+    az.symlink_to(program)
+    assert kinds(person).count("apply.started") == number
+    # Somebody removed it by hand, and the cloud says so.
+    for address in reversed(json.loads(whole)):
+        person.deleted(address)
+    assert "5 things of 3 kinds are there" in person("up", "azure-zones", "--yes")
+    removed(person)
+
+
+def test_what_was_begun_in_vain_goes_on_where_nobody_can_ask_the_cloud(person):
+    """The tool ended in order, and its state has nothing: that is no state which was lost."""
+    group = "azurerm_resource_group.lab"
+    (person.cloud / "fail").write_text(json.dumps({group: "AuthorizationFailed"}))
+    # As the real one does, which writes a state before it makes anything.
+    (person.cloud / "opened").touch()
+    az = person.cloud.parent / "bin/az"
+    az.unlink()
+    person.up(code=1)
+    (person.place / "labs/azure/zones/terraform.tfstate").write_text("[]")
+    (person.cloud / "fail").write_text(json.dumps({SERVER: "SkuNotAvailable"}))
+    assert "4 things of 3 kinds are there" in person("up", "azure-zones", "--yes", code=1)
+    (person.place / "labs/azure/zones/terraform.tfstate").write_text("[]")
+    assert "could not be found out" in person("up", "azure-zones", "--yes", code=1)
+
+
 @pytest.mark.parametrize("file", ["terraform.tfstate", "errored.tfstate"])
 def test_a_journal_that_a_line_was_taken_out_of_is_no_proof_that_nothing_was_made(person, root, file):
     (root / "terraform.tfstate").rename(root / file)

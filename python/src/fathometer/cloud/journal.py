@@ -10,7 +10,8 @@ goes on after any crash.
 | ``init.started``, ``init.done``, ``plan.started``, ``plan.done`` | |
 | ``where`` | ``owner`` (subscription, account or project), ``regions``, ``tag`` |
 | ``approved`` | ``addresses`` (to be made), ``tag``, ``hours``, ``low``, ``high`` ($ an hour), ``unknown`` |
-| ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason`` |
+| ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason``, ``code`` (the tool's; a signal's below 0) |
+| ``things.seen`` | the state had something after that, for the first time |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
 | ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
 | ``push.started``, ``push.done``, ``push.failed`` | ``reason``; a state that the tool set aside |
@@ -186,6 +187,15 @@ class LabPlace:
         proof that nothing was.
         """
         return self.has("apply.started") or self.state_file.exists() or self.aside.exists()
+
+    @property
+    def begun_in_vain(self) -> bool:
+        """Whether its making ended in order each time, and left nothing in the state: one that is empty is as
+        the tool left it.
+        """
+        last = self.last("apply.started", "apply.done", "apply.failed")
+        in_order = last is not None and last["kind"] == "apply.failed" and int(last.get("code", -1)) >= 0
+        return in_order and self.state_file.exists() and not self.has("things.seen")
 
     @property
     def is_state_lost(self) -> bool:

@@ -39,6 +39,9 @@ def plan(work: Work, root: Root, given: Given) -> Plan:
     with work.held():
         proposal, planned, price, _ = _plan(work, root, given, _utc_now())
         _show(planned, price)
+        if what := work.emptied_state():
+            ask = f"{work.command('up')} asks the cloud first what it has of the lab"
+            work.say(f"{work.place.state_file} {what}: {ask}")
         if work.place.may_exist:
             if reminder := remaining(work.place, _utc_now()):
                 work.say(reminder)
@@ -84,7 +87,7 @@ def _must_not_be_there(work: Work, asked: where.Where) -> None:
     make it and there is no state, it is that call's, and would be paid for twice.
     """
     place = work.place
-    what = work.broken_state()
+    what = work.broken_state() or work.emptied_state()
     if what is None:
         return
     if place.has("apply.started"):
@@ -101,6 +104,8 @@ def _must_not_be_there(work: Work, asked: where.Where) -> None:
             )
         return
     begun = f"it was begun, {place.state_file} {what}"
+    if found.problem is not None and place.begun_in_vain:
+        return
     if found.problem is not None:
         raise FathometerError(
             "make the lab",
@@ -293,6 +298,9 @@ def _apply(work: Work, number: int) -> None:
     ended = work.step("apply", "apply", "-input=false", "-json", _PLAN, heard=heard)
     (work.place.root / _PLAN).unlink(missing_ok=True)
     with contextlib.suppress(FathometerError):
-        where.note_things(work.place, work.exists())
+        there = work.exists()
+        where.note_things(work.place, there)
+        if there and not work.place.has("things.seen"):
+            work.place.note("things.seen")
     if ended.code != 0 or ended.interrupted:
         raise work.failed("make the lab", ended, "up")

@@ -174,7 +174,7 @@ def _why_lost(work: Work) -> str | None:
         # It is no newer because somebody took away what was set aside.
         return str(last["reason"])
     work.prepare("down")
-    return "is empty" if place.is_made and not work.exists() else None
+    return work.emptied_state() if place.is_made else None
 
 
 def _sha256(file: Path) -> str | None:

@@ -28,6 +28,7 @@ from fathometer.study.words import duration_text
 
 _TORN: Final = "is torn"
 _GONE: Final = "is not there"
+EMPTY: Final = "is empty"
 _LOCKED: Final = re.compile(r'^provider "([^"]+)" \{\s+version\s+= "([^"]+)"', re.MULTILINE)
 """Of the tool's lock file: a provider, and the version that was taken."""
 
@@ -130,7 +131,7 @@ class Work:
             self.place.note(f"{name}.done")
         else:
             # Words in which the secrets of the environment are named, not told.
-            self.place.note(f"{name}.failed", reason=ended.words)
+            self.place.note(f"{name}.failed", reason=ended.words, code=ended.code)
         return ended
 
     def broken_state(self) -> str | None:
@@ -138,6 +139,14 @@ class Work:
         the file's rights, forbid to look.
         """
         return _broken(self.place.state_file)
+
+    def emptied_state(self) -> str | None:
+        """That the state says nothing of a lab that was begun, in words: as a copy of before its making does,
+        or one that somebody wrote. None: it says something, or nothing was begun.
+        """
+        if not self.place.has("apply.started") or self.place.has("destroy.done") or self.broken_state():
+            return None
+        return None if self.exists() else EMPTY
 
     def broken_aside(self) -> str | None:
         """The same of a state that was set aside."""
@@ -260,6 +269,14 @@ def _broken(state: Path) -> str | None:
     return None
 
 
+def _says_nothing(state: Path) -> str | None:
+    """Why a state says nothing of a lab that was made, without the tool; None: it names things."""
+    if what := _broken(state):
+        return what
+    document = json.loads(state.read_bytes())
+    return EMPTY if isinstance(document, Mapping) and not document.get("resources") else None
+
+
 def _write_problem(aside: Path, state: Path) -> str | None:
     """Why a state cannot be written in the place of another; None: it can."""
     trial = aside.with_suffix(".trial")
@@ -344,6 +361,10 @@ def summary(directory: Path, now: datetime) -> str | None:
         "apply.done": "made",
         "destroy.done": "removed; whether something is left was not found out",
     }.get(None if last is None else str(last["kind"]), "half made, or half removed")
+    if place.is_made and (what := _says_nothing(place.state_file)):
+        state += f", but {place.state_file.name} {what}: what exists is not known"
     price = f", estimated at {hourly(float(approved['low']), float(approved['high']))}" if approved else ""
+    if approved and approved.get("unknown"):
+        price += f" without {', '.join(approved['unknown'])}, whose price is not known here"
     reminder = remaining(place, now) if last is not None else None
     return cleaned(f"{begun.get('lab')}  {state}{price}; {reminder or directory}")
