@@ -14,6 +14,7 @@ from fathometer.cloud.work import Work
 from fathometer.errors import FathometerError
 from support.lab_of_namespaces import GIVEN, SERVER, STAND_IN, ended
 from support.machines import until
+from support.programs import make_key
 
 
 def test_a_half_made_lab_goes_on_unasked_with_the_settings_that_were_agreed_to_alone(person):
@@ -78,7 +79,7 @@ def test_an_answer_may_come_too_late(tmp_path, monkeypatch, minutes, words):
     tofu.write_text(f"#!{sys.executable} -IS\n{STAND_IN.read_text()}")
     tofu.chmod(0o755)
     key = tmp_path / "key"
-    key.with_suffix(".pub").write_text("ssh-ed25519 AAAA")
+    make_key(key)
     monkeypatch.setenv("FATHOM_TEST_CLOUD", str(cloud))
     somebody = LateAnswer(minutes)
     monkeypatch.setattr("sys.stdin", somebody)

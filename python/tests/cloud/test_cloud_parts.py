@@ -23,7 +23,7 @@ from fathometer.cloud.planned import ENDS, HOSTS, Plan, Resource, read_plan, rea
 from fathometer.cloud.prices import Price, estimate, hourly
 from fathometer.cloud.remove import down
 from fathometer.cloud.settings import Given, Proposal, end_of
-from fathometer.cloud.tool import _variables
+from fathometer.cloud.tool import Tool, _variables, not_passed_on
 from fathometer.cloud.withheld import secrets_of
 from fathometer.cloud.work import Work, remaining
 from fathometer.errors import FathometerError
@@ -107,6 +107,19 @@ def test_what_has_no_price_is_named():
         "0.03 $ an hour (estimate, list prices of 2026-11-23, without azurerm_linux_virtual_machine"
         in str(found)
     )
+
+
+def test_a_variable_of_the_environment_sets_none_of_the_labs(tmp_path, monkeypatch):
+    """It would make a public address that the journal does not know, and another shell would remove it."""
+    place = LabPlace(tmp_path)
+    place.note("cloud.begun", cloud="azure", root="nat", id="1", tool="tofu", lab="azure-nat")
+    place.root.mkdir(parents=True)
+    monkeypatch.setenv("TF_VAR_public_jump", "true\n")
+    monkeypatch.setenv("TF_CLI_CONFIG_FILE", "/mirror")
+    passed = Tool(place, str, "env").output("-0").decode().split("\0")
+    assert "TF_CLI_CONFIG_FILE=/mirror" in passed
+    assert not [one for one in passed if one.startswith("TF_VAR_")]
+    assert not_passed_on() == ["TF_VAR_public_jump"]
 
 
 def test_a_range_of_prices():

@@ -154,6 +154,18 @@ def test_a_reader_that_has_left_stops_nothing(person):
     person.nothing_is_left()
 
 
+def test_a_key_that_opens_no_host_is_refused_before_one_is_made(person):
+    (person.home / ".ssh/id_ed25519").rename(person.home / "elsewhere")
+    said = person("plan", *GIVEN[:-1])
+    assert "`fathom cloud up azure-zones` would be refused: the private key of" in said
+    assert "is not there, and no agent of ssh has it" in person.up(code=1)
+    assert person.traces()["things"] == []
+    (person.home / "elsewhere").rename(person.home / ".ssh/id_ed25519")
+    person.up()
+    person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
 def test_two_at_once_are_refused(person):
     (person.cloud / "hold").write_text(SERVER)
     process = person.popen("up", *GIVEN)

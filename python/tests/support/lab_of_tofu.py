@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 
+from support.programs import make_key
 from support.terraform import mirror, program
 
 MAIN = [sys.executable, "-c", "from fathometer.cli import main; main()", "cloud"]
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGm0mWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmW lab"
 
 
 class Cloud:
@@ -23,8 +23,8 @@ class Cloud:
         self.programs.mkdir()
         (self.programs / "tofu").symlink_to(program())
         (home / ".ssh").mkdir()
-        (home / ".ssh/id_ed25519.pub").write_text(f"{KEY}\n")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TF_", "XDG_", "ARM_"))}
+        make_key(home / ".ssh/id_ed25519")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TF_", "XDG_", "ARM_", "SSH_"))}
         path = f"{self.programs}:/usr/bin:/bin"
         self.env = {**kept, **settings, "HOME": str(home), "PATH": path}
         # A host that does not answer is not waited for.

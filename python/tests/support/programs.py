@@ -30,6 +30,12 @@ def fathom():
     return str(found or missing("fathom (cargo build -p fathom)"))
 
 
+def make_key(private, *options):
+    """A key for SSH, its public half beside it."""
+    words = [tool("ssh-keygen"), "-q", "-t", "ed25519", "-f", private, *(options or ("-N", ""))]
+    subprocess.run(words, check=True)
+
+
 def need_fabrics():
     """Whether emulated networks can be made here; else the test that needs one is skipped."""
     if os.geteuid() != 0 or not Path("/dev/net/tun").exists():

@@ -10,7 +10,7 @@ goes on after any crash.
 | ``init.started``, ``init.done``, ``plan.started``, ``plan.done`` | |
 | ``where`` | ``owner`` (subscription, account or project), ``regions``, ``tag`` |
 | ``approved`` | ``addresses`` (to be made), ``tag``, ``hours``, ``low``, ``high`` ($ an hour), ``unknown`` |
-| ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason``, ``code`` (the tool's; a signal's below 0) |
+| ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason``, ``code`` (a signal's: below 0) |
 | ``things.seen`` | the state had something after that, for the first time |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
 | ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |

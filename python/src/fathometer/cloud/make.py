@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fathometer.clean import cleaned
-from fathometer.cloud import keys, left, where
+from fathometer.cloud import keys, left, sshkey, where
 from fathometer.cloud.journal import KNOWN_HOSTS, PROPOSAL, LabPlace
 from fathometer.cloud.labs import Root
 from fathometer.cloud.planned import ENDS, HOSTS, Plan, read_plan
 from fathometer.cloud.prices import Price, estimate
 from fathometer.cloud.settings import Given, Proposal, propose
-from fathometer.cloud.tool import find_tool, message
+from fathometer.cloud.tool import VARIABLE, find_tool, message, not_passed_on
 from fathometer.cloud.work import Work, ending, expires, moment, remaining, table, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
@@ -38,6 +38,10 @@ def plan(work: Work, root: Root, given: Given) -> Plan:
     """Shows what `up` would do."""
     with work.held():
         proposal, planned, price, _ = _plan(work, root, given, _utc_now())
+        try:
+            _must_log_in(work, given, proposal)
+        except FathometerError as error:
+            work.say(f"{work.command('up')} would be refused: {error.object}; {error.remedy}")
         _show(planned, price)
         if what := work.emptied_state():
             ask = f"{work.command('up')} asks the cloud first what it has of the lab"
@@ -64,6 +68,7 @@ def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
                 # A crash between the last thing and its entry.
                 work.place.note("apply.done")
         else:
+            _must_log_in(work, given, proposal)
             _must_not_be_there(work, asked)
             _must_have_room(work.place)
             _must_end_later(work, planned, proposal, clock())
@@ -168,6 +173,9 @@ def _plan(work: Work, root: Root, given: Given, now: datetime) -> tuple[Proposal
     place.begin(root, place.program if place.begun is not None else work.named or find_tool(None))
     _must_have_time_left(work, given, now)
     proposal = propose(place, root, given, now)
+    if named := not_passed_on():
+        options = ", ".join(f"--var {name.removeprefix(VARIABLE)}=VALUE" for name in named)
+        work.say(f"not passed on from the environment: {', '.join(named)}; give it by {options}")
     work.prepare("up")
     work.say("planning")
     ended = work.step("plan", "plan", "-input=false", "-json", f"-var-file={PROPOSAL}", f"-out={_PLAN}")
@@ -191,6 +199,13 @@ def _state_must_be_whole(work: Work) -> None:
             f"{work.place.state_file} {what}",
             f"{work.command('down')} asks the cloud what it has of the lab",
         )
+
+
+def _must_log_in(work: Work, given: Given, proposal: Proposal) -> None:
+    """Hosts of a lab that is whole have let somebody in."""
+    public = proposal.values.get("ssh_public_key")
+    if isinstance(public, str) and (given.key is not None or not work.place.is_made):
+        sshkey.must_log_in(public, proposal.key)
 
 
 def _must_have_room(place: LabPlace) -> None:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from fathometer.cloud import sshkey
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import Root
 from fathometer.durations import UNITS, read
@@ -31,7 +32,6 @@ _OPTIONS: Final = {
 }
 """Variables that have an option of their own."""
 _EXAMPLES: Final = {"--from": " CIDR", "--key": " FILE", "--for": " DURATION"}
-_USUAL_KEYS: Final = ("id_ed25519", "id_rsa")
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,8 @@ def propose(place: LabPlace, root: Root, given: Given, now: datetime) -> Proposa
         _must_be_known(name, known)
         _must_be_said_once(name, given)
         values[name] = _value(name, text)
+        if name == "ssh_public_key":
+            sshkey.must_be_public_key(str(values[name]), name)
     if given.jump is not None:
         _must_be_known("public_jump", known)
         values["public_jump"] = given.jump
@@ -180,13 +182,14 @@ def _key(named: Path | None) -> tuple[str | None, str]:
     """The file of a private key, and its public half, which alone is read."""
     home = Path.home() / ".ssh"
     private = named.expanduser().absolute() if named is not None else None
-    places = [private] if private is not None else [home / name for name in _USUAL_KEYS]
+    places = [private] if private is not None else [home / name for name in sshkey.USUAL]
     for place in places:
-        public = place if place.suffix == ".pub" else place.with_name(f"{place.name}.pub")
+        public = sshkey.public_file(place)
         try:
             text = public.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
             continue
+        sshkey.must_be_public_key(text, public)
         # Where none was named `ssh` finds it, or its agent has it.
         return (str(public.with_suffix("")) if named is not None else None), text
     raise FathometerError(

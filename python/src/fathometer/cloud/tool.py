@@ -41,8 +41,14 @@ _NAMED: Final = re.compile(r'\s*(?:"(\w+)"\s*:|variable "(\w+)")')
 """A variable, in the line of a file of settings or of the lab's own that an error points to."""
 _TERRAFORMS: Final = '"registry.terraform.io/'
 """As the provider of a thing in a state is quoted."""
-_OURS: Final = re.compile(r"TF_(?:DATA_DIR|WORKSPACE|LOG\w*|IN_AUTOMATION|INPUT|CLI_ARGS\w*)")
-"""What would lead it elsewhere, or make it write requests with their secrets into its log."""
+_OURS: Final = re.compile(
+    r"TF_(?:DATA_DIR|WORKSPACE|LOG\w*|IN_AUTOMATION|INPUT|CLI_ARGS\w*|VAR_.*)", re.DOTALL
+)
+"""What would lead it elsewhere, make it write requests with their secrets into its log, or make a lab of
+other settings than the journal knows, which another shell undoes.
+"""
+VARIABLE: Final = "TF_VAR_"
+"""Begins the name of a variable of the environment that sets one of the lab's."""
 
 
 @dataclass
@@ -82,6 +88,11 @@ def find_tool(named: Path | None) -> str:
     if number < _OLDEST:
         raise FathometerError("work on a lab", f"{found} is version {version}", INSTALL)
     return str(Path(found).absolute())
+
+
+def not_passed_on() -> list[str]:
+    """Variables of the environment that would set the lab's, as somebody may believe."""
+    return sorted(name for name in os.environ if name.startswith(VARIABLE))
 
 
 def must_read(place: LabPlace, program: str) -> None:

@@ -1,0 +1,110 @@
+"""A key that opens no host is refused before a host is made: with OpenSSH's own programs, and no lab."""
+
+import os
+import subprocess
+
+import pytest
+
+from fathometer.cloud.sshkey import must_be_public_key, must_log_in
+from fathometer.errors import FathometerError
+from support.programs import make_key, tool
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Of somebody without an agent."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    (tmp_path / ".ssh").mkdir(mode=0o700)
+    return tmp_path
+
+
+@pytest.fixture
+def agent(home, monkeypatch):
+    """One of their own, by its socket."""
+    socket = home / "agent"
+    process = subprocess.Popen([tool("ssh-agent"), "-D", "-a", socket], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+    yield socket
+    process.terminate()
+    process.communicate()
+
+
+def public(private):
+    return private.with_name(f"{private.name}.pub").read_text()
+
+
+def add(private):
+    """Into the agent, by the passphrase `open`."""
+    ask = private.with_name("ask")
+    ask.write_text("#!/bin/sh\necho open\n")
+    ask.chmod(0o755)
+    env = {**os.environ, "SSH_ASKPASS": str(ask), "SSH_ASKPASS_REQUIRE": "force"}
+    subprocess.run(["ssh-add", "-q", private], check=True, env=env, stdin=subprocess.DEVNULL)
+
+
+def keygen(*words):
+    return subprocess.run(["ssh-keygen", *words], check=True, capture_output=True, text=True).stdout
+
+
+def test_what_is_no_public_key_is_refused(home):
+    make_key(home / "a")
+    good = public(home / "a")
+    must_be_public_key(good, "a.pub")
+    keygen("-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", str(home / "rsa"))
+    must_be_public_key(public(home / "rsa"), "rsa.pub")
+    keygen("-q", "-t", "rsa", "-b", "1024", "-N", "", "-f", str(home / "short"))
+    keygen("-q", "-t", "ecdsa", "-N", "", "-f", str(home / "ecdsa"))
+    for text, what in (
+        ("ssh-ed25519 !!!!", "what follows that is broken"),
+        ("ssh-ed25519", "what follows that is broken"),
+        (good.replace("ssh-ed25519", "ssh-rsa", 1), "what follows that is broken"),
+        (f"ssh-ed25519 {good.split()[1][:40]} me", "what follows that is broken"),
+        (good + good, "it has 2 lines"),
+        ("", "it has 0 lines"),
+        (public(home / "ecdsa"), "ecdsa-sha2-nistp256 is no kind of key that the clouds take"),
+        (public(home / "short"), "it has 1024 bits"),
+        ((home / "a").read_text(), "lines"),
+    ):
+        with pytest.raises(FathometerError, match=what):
+            must_be_public_key(text, "a.pub")
+
+
+def test_a_key_that_is_there_logs_in(home):
+    usual = home / ".ssh/id_ed25519"
+    make_key(usual)
+    must_log_in(public(usual), None)
+    must_log_in(public(usual), str(usual))
+
+
+def test_a_private_key_that_is_missing_or_anothers_is_refused(home):
+    make_key(home / "mine")
+    make_key(home / "other")
+    with pytest.raises(FathometerError, match="it is not the private half of"):
+        must_log_in(public(home / "other"), str(home / "mine"))
+    text = public(home / "mine")
+    (home / "mine").unlink()
+    with pytest.raises(FathometerError, match=r"private key of .*mine\.pub is not there, and no agent"):
+        must_log_in(text, str(home / "mine"))
+    with pytest.raises(FathometerError, match="is not there, and no agent"):
+        must_log_in(text, None)
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_key_with_a_passphrase_has_to_be_in_the_agent(home):
+    key = home / "closed"
+    make_key(key, "-N", "open")
+    with pytest.raises(FathometerError, match=f"{key} has a passphrase.*; `ssh-add {key}`"):
+        must_log_in(public(key), str(key))
+    add(key)
+    must_log_in(public(key), str(key))
+    # `ssh -i` goes by what the named file is, though its agent has the other.
+    make_key(home / "mine", "-N", "open")
+    with pytest.raises(FathometerError, match="it is not the private half of"):
+        must_log_in(public(key), str(home / "mine"))
+    # The agent alone has it.
+    text = public(key)
+    key.unlink()
+    must_log_in(text, str(key))
+    must_log_in(text, None)
