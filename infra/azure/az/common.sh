@@ -5,8 +5,6 @@ set -euo pipefail
 
 # Names, and what the caller may set otherwise.
 : "${REGION:=uksouth}" "${SIZE:=Standard_D2s_v5}" "${LAB_USER:=azureuser}" "${KEY:=$HOME/.ssh/id_ed25519.pub}" "${HOURS:=4}"
-EXPIRES=$(date -u -d "+$HOURS hours" +%FT%TZ)
-SHUTDOWN=$(date -u -d "+$HOURS hours" +%H%M)
 NETWORK=10.80.0.0/16
 
 usage() {
@@ -16,7 +14,7 @@ usage() {
 
 # may_begin SSH_FROM: ends where `az` would refuse what was given, or take it for something else, once half of the lab is made.
 may_begin() {
-  local from=$1 byte='(0|[1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])'
+  local from=$1 trial byte='(0|[1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])'
   [[ -n $from ]] || usage
   # A network of IPv4, and not the world.
   [[ $from =~ ^$byte\.$byte\.$byte\.$byte/(1[6-9]|2[0-9]|3[0-2])$ ]] || {
@@ -31,7 +29,23 @@ john owner root server sql support support_388945a0 sys test2 test3 user4 user5 
     exit 2
   }
   [[ -r $KEY ]] || { echo "$KEY: no public key; name one with KEY=FILE" >&2; exit 2; }
-  [[ $(head -c 4 "$KEY") == ssh- ]] || { echo "$KEY: it does not begin as a public key does (ssh-ed25519, ssh-rsa); name FILE.pub with KEY" >&2; exit 2; }
+  [[ $(head -c 12 "$KEY") =~ ^ssh-(ed25519|rsa)\  ]] || {
+    echo "$KEY: it does not begin as a public key does that Azure takes (ssh-ed25519, ssh-rsa); name FILE.pub with KEY" >&2
+    exit 2
+  }
+  # The study is written here at the end, when its hosts are there and cost.
+  trial=$(mktemp ./fathom-XXXXXX 2>/dev/null) || {
+    echo "$PWD: no file can be written here, where the study goes: call this in a directory that is yours" >&2
+    exit 2
+  }
+  rm -f "$trial"
+  local bits
+  bits=$(ssh-keygen -l -f "$KEY" 2>/dev/null | cut -d' ' -f1) || bits=
+  # One line of bits for each key: ed25519 has 256, and of RSA Azure takes 2048 at least.
+  [[ $bits == 256 || $bits =~ ^[0-9]{4,}$ && $bits -ge 2048 ]] || {
+    echo "$KEY: ssh-keygen -l finds no key in it, several, or one of less than 2048 bits; name the FILE.pub of one key with KEY" >&2
+    exit 2
+  }
 }
 
 # broke_off: what can be done, whoever ended it: `az`, one of the checks here, or Ctrl-C.
@@ -47,9 +61,14 @@ END
 # begin NAME SSH_FROM: the group, the network, and who may come in.
 begin() {
   local from=${2:-}
+  [[ $HOURS =~ ^0*([1-9]|1[0-9]|2[0-3])$ ]] || {
+    echo "HOURS: a number from 1 to 23, as hosts are deallocated at a time of day" >&2
+    exit 2
+  }
+  HOURS=$((10#$HOURS))
+  EXPIRES=$(date -u -d "+$HOURS hours" +%FT%TZ)
+  SHUTDOWN=$(date -u -d "+$HOURS hours" +%H%M)
   may_begin "$from"
-  [[ $HOURS =~ ^[0-9]+$ ]] && HOURS=$((10#$HOURS))
-  ((HOURS >= 1 && HOURS <= 23)) || { echo "HOURS: from 1 to 23, as hosts are deallocated at a time of day" >&2; exit 2; }
   GROUP=$1
   TAGS=("fathom-lab=$GROUP" "fathom-expires=$EXPIRES")
   trap broke_off EXIT

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fathometer import early  # isort: skip  (before what takes its time)
 
 import contextlib
+import os
 import signal
 import sys
 from typing import Annotated
@@ -72,6 +73,7 @@ early.imported()
 def main() -> None:
     """Runs the command line; the one place where an error becomes an exit code."""
     output = Output()
+    _open_input()
     try:
         try:
             app(prog_name="fathom" if early.FROM_FATHOM else None)
@@ -95,6 +97,12 @@ def main() -> None:
         if output.reader_left:
             sys.exit(ExitCode.DONE)
         raise
+
+
+def _open_input() -> None:
+    """Of a standard input that was closed before we began (`<&-`) Python has None: it is one without words."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - until the process ends
 
 
 def _complain(line: str) -> None:

@@ -145,6 +145,17 @@ def test_a_standard_output_that_is_closed_has_shown_nothing(person):
     person.nothing_is_left()
 
 
+def test_a_standard_input_that_is_closed_answers_nothing(person):
+    """It ended in a traceback."""
+    words = [word for word in GIVEN if word != "--yes"]
+    said = person.closed("up", *words, code=1, fd=0)
+    assert "nobody answered; answer y, or add --yes" in said
+    assert "5 things of 3 kinds are there" in person.closed("up", *GIVEN, fd=0)
+    assert "nobody answered" in person.closed("down", "azure-zones", code=1, fd=0)
+    assert "nothing of it is left" in person.closed("down", "azure-zones", "--yes", fd=0)
+    person.nothing_is_left()
+
+
 def test_a_reader_that_has_left_stops_nothing(person):
     """`fathom cloud down | head` ended before it began, with exit code 0, and the lab went on costing."""
     words = [word for word in GIVEN if word != "--yes"]

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fathometer.study.read import read_study
-from support.programs import ROOT
+from support.programs import ROOT, make_key
 
 SCRIPTS = ROOT / "infra/azure/az"
 LABS = {"two-hosts": 2, "accelerated-networking": 4, "proximity-group": 4}
@@ -39,9 +39,9 @@ def az(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/az").write_text(AZ)
     (tmp_path / "bin/az").chmod(0o755)
-    (tmp_path / "key.pub").write_text("ssh-ed25519 AAAA lab\n")
+    make_key(tmp_path / "key")
 
-    def script(name, *words, **more):
+    def script(name, *words, at=tmp_path, **more):
         calls = tmp_path / "calls"
         calls.write_text("")
         env = {
@@ -53,7 +53,7 @@ def az(tmp_path):
         }
         done = subprocess.run(
             [SCRIPTS / f"{name}.sh", *words],
-            cwd=tmp_path,
+            cwd=at,
             env=env,
             capture_output=True,
             text=True,
@@ -132,6 +132,47 @@ def test_a_user_that_azure_refuses_is_told_before_anything_is_made(az, user):
     done, calls = az("two-hosts", "198.51.100.7/32", LAB_USER=user)
     assert done.returncode == 2
     assert f'LAB_USER: "{user}" cannot be the user' in done.stderr
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ssh-ed25519 !!!! lab", "{key}{key}", "ecdsa-sha2-nistp256 AAAA lab", "ssh-rsa {short}", ""],
+    ids=["broken", "two", "ecdsa", "other kind", "empty"],
+)
+def test_a_key_that_opens_no_host_is_told_before_anything_is_made(az, tmp_path, text):
+    key = (tmp_path / "key.pub").read_text()
+    (tmp_path / "own.pub").write_text(text.format(key=key, short=key.split()[1][:60]) + "\n")
+    done, calls = az("two-hosts", "198.51.100.7/32", KEY=str(tmp_path / "own.pub"))
+    assert done.returncode == 2
+    assert "with KEY" in done.stderr
+    assert calls == []
+
+
+def test_a_short_key_is_told_before_anything_is_made(az, tmp_path):
+    for bits in ("1024", "2048"):
+        words = ["ssh-keygen", "-q", "-t", "rsa", "-b", bits, "-N", "", "-f", tmp_path / bits]
+        subprocess.run(words, check=True)
+    done, calls = az("two-hosts", "198.51.100.7/32", KEY=str(tmp_path / "1024.pub"))
+    assert (done.returncode, calls) == (2, [])
+    done, _ = az("two-hosts", "198.51.100.7/32", KEY=str(tmp_path / "2048.pub"))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("hours", ["1 day", "0", "24", "x", "", "-1", "1.5", "HOME", "999999999999999999999"])
+def test_hours_that_are_none_are_told_before_anything_is_made(az, hours):
+    done, calls = az("two-hosts", "198.51.100.7/32", HOURS=hours)
+    # Nothing said is the usual.
+    assert (done.returncode, calls == []) == ((2, True) if hours else (0, False))
+    if hours:
+        assert done.stderr == "HOURS: a number from 1 to 23, as hosts are deallocated at a time of day\n"
+
+
+def test_a_place_where_no_study_can_be_written_is_told_before_anything_is_made(az):
+    """As in a directory that is read only; root may write into that, and not into this one."""
+    done, calls = az("two-hosts", "198.51.100.7/32", at="/proc")
+    assert done.returncode == 2
+    assert "/proc: no file can be written here, where the study goes" in done.stderr
     assert calls == []
 
 

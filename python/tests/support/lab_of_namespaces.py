@@ -122,9 +122,11 @@ class Person:
         assert process.returncode == code, said
         return said
 
-    def closed(self, *words, code=0):
-        """Calls it where nobody has a standard output (`>&-`)."""
-        close = "import os, sys; os.close(1); os.execv(sys.executable, [sys.executable, '-c', *sys.argv[1:]])"
+    def closed(self, *words, code=0, fd=1):
+        """Calls it where nobody has a standard output (`>&-`), or none of another number."""
+        close = (
+            f"import os, sys; os.close({fd}); os.execv(sys.executable, [sys.executable, '-c', *sys.argv[1:]])"
+        )
         return ended(self.popen(*words, program=(close, MAIN)), code)
 
     def deleted(self, address):
