@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -100,9 +101,9 @@ def main() -> None:
 
 
 def _open_input() -> None:
-    """Of a standard input that was closed before we began (`<&-`) Python has None: it is one without words."""
+    """Python has None for a standard input that was closed before we began (`<&-`): it is an empty one."""
     if sys.stdin is None:
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - until the process ends
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - until the process ends
 
 
 def _complain(line: str) -> None:

@@ -4,7 +4,9 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from typer.testing import CliRunner
 
+from fathometer.cloud.command import cloud_app
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.work import summary
 
@@ -28,6 +30,18 @@ def made(tmp_path):
 def test_what_has_no_price_is_listed_without_one(made):
     said = summary(made.directory, NOW)
     assert "made, estimated at 0.10 to 0.20 $ an hour without azurerm_thing M128, own_thing, whose" in said
+
+
+def test_a_lab_elsewhere_is_listed_where_it_is_named(made, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    run = CliRunner().invoke
+    assert "azure-nat  made" not in run(cloud_app, ["list"]).output
+    said = run(cloud_app, ["list", "--directory", str(made.directory)])
+    assert said.exit_code == 0
+    assert "azure-nat  made, estimated at 0.10 to 0.20 $ an hour without" in said.output
+    assert said.output.splitlines()[-1].endswith(f"; {made.directory}")
+    said = run(cloud_app, ["list", "--directory", str(tmp_path / "none")])
+    assert (said.exit_code, f"{tmp_path}/none  holds no lab" in said.output) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,22 @@ def test_a_disk_that_is_still_full_makes_no_state_lost(person, root):
     removed(person)
 
 
+@pytest.mark.usefixtures("root")
+def test_a_disk_that_is_full_in_down_is_named(person):
+    """The tool ends with exit code 1, and its words had no room either."""
+    logs = person.place / "logs"
+    person.machine.run(
+        f"mount -t tmpfs -o size=2m,mode=700 tmpfs {logs}; touch {logs}/destroy.raw; "
+        f"cat /dev/zero >{logs}/filler 2>/dev/null || :"
+    )
+    (person.cloud / "fail-destroy").touch()
+    said = person("down", "azure-zones", "--yes", code=1)
+    assert f"tofu left no words: no space left on device ({logs}); make room on the disk of" in said
+    person.machine.run(f"umount {logs}")
+    (person.cloud / "fail-destroy").unlink()
+    removed(person)
+
+
 def test_ctrl_c_while_a_state_is_taken_back_makes_it_not_lost(person, root):
     set_aside(root)
     (person.cloud / "hold-push").touch()

@@ -17,6 +17,7 @@ directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. F
 | `replace` | an address: what is there is planned to be made anew |
 | `offline` | the registry of providers cannot be reached |
 | `image` | a directory that each host has in its home, as an image may |
+| `fail-destroy` | it ends before it removes anything, as it can write neither words nor its state |
 | `hold-push` | it waits before it takes back a state until the file is gone, or it is interrupted |
 
 As `az vm delete --ids ADDRESS` somebody takes a host away in the portal: the next plan finds it gone.
@@ -257,6 +258,8 @@ def apply(file):
 
 
 def destroy():
+    if (CLOUD / "fail-destroy").exists():
+        sys.exit(1)
     there = state()
     for address in reversed(list(there)):
         hold(address)

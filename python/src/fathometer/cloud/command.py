@@ -81,14 +81,25 @@ Jump = Annotated[
     "list",
     cls=help_text.Command,
     epilog="""\
-Example:
+Examples:
 
     fathom cloud list
+    fathom cloud list --directory /srv/lab  one that is elsewhere, too
 
-Exit codes: 0 done; 1 there are no labs, or one that was begun cannot be read; 2 wrong usage.
+Exit codes: 0 done; 1 there are no labs, or one that was begun or named cannot be read; 2 wrong usage.
 """,
 )
-def list_command(infra: Infra = None) -> None:
+def list_command(
+    infra: Infra = None,
+    directory: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--directory",
+            metavar="DIR",
+            help="A lab that was begun there, besides those in ~/.local/state/fathom/cloud; again for more.",
+        ),
+    ] = None,
+) -> None:
     """Name the labs, what each answers, and those that were begun."""
     from fathometer.cloud.journal import all_usual
     from fathometer.cloud.labs import roots
@@ -101,14 +112,20 @@ def list_command(infra: Infra = None) -> None:
     usual = all_usual()
     places = sorted(usual.iterdir()) if usual.is_dir() else []
     lines, broken = [], 0
-    for place in places:
-        if not place.is_dir():
+    named = [place.absolute() for place in directory or ()]
+    for place in dict.fromkeys([*places, *named]):
+        if not place.is_dir() and place not in named:
             continue
         try:
             line = summary(place, datetime.now(UTC))
         except FathometerError as error:
             broken += 1
             line = cleaned(f"{place.name}  cannot be read: {error.object}; {error.remedy}")
+        if line is None and place in named:
+            broken += 1
+            line = cleaned(f"{place}  holds no lab")
+        elif line is not None and place in named:
+            line += cleaned(f"; {place}")
         lines += [line] if line else []
     if lines:
         typer.echo("\nbegun here:")

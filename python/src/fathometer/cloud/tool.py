@@ -8,6 +8,7 @@ environment, as those of a study do, so that the next call of ours finds one tha
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -33,6 +34,7 @@ INSTALL: Final = (
 )
 LOOK_S: Final = 0.1
 """From one look at its words to the next."""
+_TRIAL_BYTES: Final = 1 << 16
 MOST_WORDS: Final = 2000
 """Characters of an error that are shown."""
 _OLDEST: Final = (1, 8)
@@ -88,6 +90,22 @@ def find_tool(named: Path | None) -> str:
     if number < _OLDEST:
         raise FathometerError("work on a lab", f"{found} is version {version}", INSTALL)
     return str(Path(found).absolute())
+
+
+def _is_full(file: Path) -> bool:
+    """Whether nothing more can be written beside a file."""
+    trial = file.with_suffix(".trial")
+    try:
+        with trial.open("wb") as out:
+            out.write(bytes(_TRIAL_BYTES))
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError as error:
+        return error.errno in {errno.ENOSPC, errno.EDQUOT}
+    finally:
+        with contextlib.suppress(OSError):
+            trial.unlink(missing_ok=True)
+    return False
 
 
 def not_passed_on() -> list[str]:
@@ -182,6 +200,9 @@ class Tool:
         ended.code = process.returncode
         if ended.code != 0 and not ended.errors:
             ended.errors += _plain_errors(self._withheld.text("\n".join(plain)))
+        if ended.code != 0 and not ended.errors and _is_full(raw):
+            # Where it could not write its words.
+            ended.errors.append(f"{self.name} left no words: no space left on device ({raw.parent})")
         text = self._withheld.text(raw.read_text(encoding="utf-8", errors="replace"))
         log = raw.with_suffix(".log")
         try:
