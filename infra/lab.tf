@@ -46,6 +46,11 @@ variable "port" {
     condition     = var.port >= 1 && var.port <= 65535 && floor(var.port) == var.port
     error_message = "Give a port, 1 to 65535."
   }
+
+  validation {
+    condition     = var.port != 22
+    error_message = "Port 22 is SSH's, by which hosts are reached: give another, as 7007."
+  }
 }
 
 locals {

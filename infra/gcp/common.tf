@@ -20,6 +20,11 @@ provider "google" {
 variable "project" {
   description = "The id of the project that everything is made in. There is no default."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9:.-]+$", var.project))
+    error_message = "Give the id of a project, as in my-project-123."
+  }
 }
 
 variable "expires" {

@@ -4,18 +4,33 @@
 variable "region" {
   type    = string
   default = "uksouth"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9 -]+$", var.region))
+    error_message = "Name a region, as in uksouth."
+  }
 }
 
 variable "near_region" {
   description = "Whence a host probes into `region`."
   type        = string
   default     = "ukwest"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9 -]+$", var.near_region))
+    error_message = "Name a region, as in uksouth."
+  }
 }
 
 variable "far_region" {
   description = "Of the server beyond the ocean, to which three ways lead."
   type        = string
   default     = "westus"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9 -]+$", var.far_region))
+    error_message = "Name a region, as in uksouth."
+  }
 }
 
 variable "zones" {
@@ -26,6 +41,11 @@ variable "zones" {
   validation {
     condition     = length(var.zones) > 1 && length(distinct(var.zones)) == length(var.zones)
     error_message = "Name two zones or more, each once."
+  }
+
+  validation {
+    condition     = can([for zone in var.zones : regex("^[1-9]$", zone)])
+    error_message = "Azure's zones are numbers, as in 1."
   }
 }
 

@@ -4,12 +4,22 @@ variable "region" {
   description = "The client's."
   type        = string
   default     = "uksouth"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9 -]+$", var.region))
+    error_message = "Name a region, as in uksouth."
+  }
 }
 
 variable "other_region" {
   description = "The server's."
   type        = string
   default     = "westus"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9 -]+$", var.other_region))
+    error_message = "Name a region, as in uksouth."
+  }
 }
 
 locals {

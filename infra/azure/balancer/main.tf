@@ -4,6 +4,11 @@
 variable "region" {
   type    = string
   default = "uksouth"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9 -]+$", var.region))
+    error_message = "Name a region, as in uksouth."
+  }
 }
 
 variable "zones" {
@@ -14,6 +19,11 @@ variable "zones" {
   validation {
     condition     = length(var.zones) == 2
     error_message = "Name two zones."
+  }
+
+  validation {
+    condition     = can([for zone in var.zones : regex("^[1-9]$", zone)])
+    error_message = "Azure's zones are numbers, as in 1."
   }
 }
 

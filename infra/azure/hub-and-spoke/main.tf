@@ -3,6 +3,11 @@
 variable "region" {
   type    = string
   default = "westeurope"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9 -]+$", var.region))
+    error_message = "Name a region, as in uksouth."
+  }
 }
 
 variable "zones" {
@@ -13,6 +18,11 @@ variable "zones" {
   validation {
     condition     = length(var.zones) > 0 && length(distinct(var.zones)) == length(var.zones)
     error_message = "Name one zone or more, each once."
+  }
+
+  validation {
+    condition     = can([for zone in var.zones : regex("^[1-9]$", zone)])
+    error_message = "Azure's zones are numbers, as in 1."
   }
 }
 

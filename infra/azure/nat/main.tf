@@ -3,6 +3,11 @@
 variable "region" {
   type    = string
   default = "uksouth"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9 -]+$", var.region))
+    error_message = "Name a region, as in uksouth."
+  }
 }
 
 variable "idle_timeout_minutes" {

@@ -3,6 +3,11 @@
 variable "region" {
   type    = string
   default = "uksouth"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9 -]+$", var.region))
+    error_message = "Name a region, as in uksouth."
+  }
 }
 
 # Both are maps of texts, which keep whatever they are given: an object drops what it does not know, and says nothing.

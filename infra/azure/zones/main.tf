@@ -3,6 +3,11 @@
 variable "region" {
   type    = string
   default = "uksouth"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9 -]+$", var.region))
+    error_message = "Name a region, as in uksouth."
+  }
 }
 
 variable "other_region" {
@@ -10,6 +15,11 @@ variable "other_region" {
   type        = string
   default     = "ukwest"
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9 -]*$", var.other_region))
+    error_message = "Name a region, as in uksouth, or nothing."
+  }
 }
 
 variable "zones" {
@@ -20,6 +30,11 @@ variable "zones" {
   validation {
     condition     = length(var.zones) > 0 && length(distinct(var.zones)) == length(var.zones)
     error_message = "Name one zone or more, each once."
+  }
+
+  validation {
+    condition     = can([for zone in var.zones : regex("^[1-9]$", zone)])
+    error_message = "Azure's zones are numbers, as in 1."
   }
 }
 

@@ -3,6 +3,11 @@
 variable "region" {
   type    = string
   default = "europe-west2"
+
+  validation {
+    condition     = can(regex("^[a-z0-9-]+$", var.region))
+    error_message = "Name a region, as in europe-west2."
+  }
 }
 
 variable "zones" {
@@ -13,6 +18,11 @@ variable "zones" {
   validation {
     condition     = length(distinct(var.zones)) == 2
     error_message = "Name two zones."
+  }
+
+  validation {
+    condition     = can([for zone in var.zones : regex("^[a-z]$", zone)])
+    error_message = "Give the letters of zones, as in a."
   }
 }
 

@@ -114,6 +114,8 @@ def test_a_program_that_is_missing_is_named_with_where_to_get_it(cloud):
         (("azure-zone",), "azure-zones"),
         ((*GIVEN, "--for", "25h"), "at most 24h"),
         ((*GIVEN, "--for", "soon"), "at most 24h"),
+        ((*GIVEN, "--for", ""), 'cannot be there for ""'),
+        ((*GIVEN, "--var", "size=a", "--var", "size=b"), '"size" is given twice'),
         # Hosts would be there after their end, and run on.
         ((*GIVEN, "--for", "1s"), 'cannot be there for "1s"; use a duration of at least 30m'),
         ((*GIVEN, "--var", "expires=2030-01-01T00:00:00Z"), "say how long it is for: --for 6h"),
@@ -134,12 +136,18 @@ def test_a_value_that_the_lab_refuses(cloud):
     _, err = cloud("up", "azure-zones", "--from", "0.0.0.0/0", code=1)
     assert "Give a network of IPv4 in CIDR notation" in err
     assert err.rstrip().endswith("; set it with --from CIDR")
+    # By itself it would say that nobody said whence SSH may come.
+    assert "azure-zones: the same command with its options goes on from here" in err
     for words, ways in (
         (("--var", "ssh_from=0.0.0.0/0"), {"--var ssh_from=VALUE"}),
         (("--from", "here", "--var", "zones=[]"), {"--from CIDR", "--var zones=VALUE"}),
         # Of another type, over several lines, and none at all.
         (("--var", 'ssh_from=["a","b"]'), {"--var ssh_from=VALUE"}),
         (("--from", "198.51.100.7/32", "--var", "user=null"), {"--var user=VALUE"}),
+        (
+            ("--from", "198.51.100.7/32", "--var", "region=", "--var", "port=22", "--var", 'zones=["../x"]'),
+            {"--var region=VALUE", "--var port=VALUE", "--var zones=VALUE"},
+        ),
     ):
         _, err = cloud("up", "azure-zones", *words, code=1)
         assert set(err.rstrip().rpartition("; set it with ")[2].split(" and ")) == ways

@@ -339,6 +339,10 @@ def _variables(given: list[str] | None) -> dict[str, str]:
             raise FathometerError(
                 "read --var", f'"{one}" has no name or no value', "write NAME=VALUE", exit_code=ExitCode.USAGE
             )
+        if name in found:
+            raise FathometerError(
+                "read --var", f'"{name}" is given twice', "give it once", exit_code=ExitCode.USAGE
+            )
         found[name] = value
     return found
 

@@ -130,9 +130,9 @@ def propose(place: LabPlace, root: Root, given: Given, now: datetime) -> Proposa
     private = last.get("key")
     if "ssh_public_key" in known and (given.key is not None or "ssh_public_key" not in values):
         private, values["ssh_public_key"] = _key(given.key)
-    hours = given.hours or (None if begun else last.get("hours"))
+    hours = given.hours if given.hours is not None else (None if begun else last.get("hours"))
     if "expires" in known and (hours is not None or "expires" not in values or not begun):
-        values["expires"] = end_of(hours or _USUAL, now)
+        values["expires"] = end_of(_USUAL if hours is None else hours, now)
     place.propose(values)
     return Proposal(values, private, hours)
 

@@ -204,10 +204,13 @@ class Work:
         helps, where the caller knows it.
         """
         unknown = self.say_what_exists(killed=ended.code < 0)
+        # Before a plan that went well nothing of what was given is kept.
+        kept = self.place.may_exist or self.place.has("planned")
+        again = self.command(verb) if kept else "the same command with its options"
         if not (unknown and verb == "up" and self.place.state_file.exists()):
-            self.say(f"{self.command(verb)} goes on from here")
+            self.say(f"{again} goes on from here")
         if ended.interrupted:
-            return FathometerError(operation, "it was interrupted", f"{self.command(verb)} goes on")
+            return FathometerError(operation, "it was interrupted", f"{again} goes on")
         remedy = remedy or advice(ended.words, str(self.place.directory))
         return FathometerError(operation, ended.words, remedy)
 
