@@ -165,6 +165,23 @@ def test_a_reader_that_has_left_stops_nothing(person):
     person.nothing_is_left()
 
 
+def test_a_cloud_that_cannot_be_asked_before_the_first_thing_is_told(person):
+    """`az` waits for a login, say: it was silent, and the lab was made beside another."""
+    az = person.cloud.parent / "bin/az"
+    program = az.readlink()
+    az.unlink()
+    az.write_text("#!/bin/sh\necho 'Please run az login' >&2; exit 1\n")
+    az.chmod(0o755)
+    said = person.up()
+    assert "asking the cloud what bears the lab's tag" in said
+    assert "another lab has its name could not be found out: az group list --tag fathom-lab=fathom-z" in said
+    assert ": Please run az login" in said
+    az.unlink()
+    az.symlink_to(program)
+    person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
 def test_a_key_that_opens_no_host_is_refused_before_one_is_made(person):
     (person.home / ".ssh/id_ed25519").rename(person.home / "elsewhere")
     said = person("plan", *GIVEN[:-1])

@@ -14,7 +14,7 @@ from typing import Final
 from fathometer.cloud.planned import LAB_TAG
 from fathometer.cloud.where import Where
 
-_LONGEST_S: Final = 300
+LONGEST_S: Final = 120
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def look(where: Where) -> Left:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=_LONGEST_S,
+                timeout=LONGEST_S,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return Left(problem=f"{shlex.join(command)}: {error}")

@@ -97,9 +97,14 @@ def _must_not_be_there(work: Work, asked: where.Where) -> None:
         return
     if place.has("apply.started"):
         asked = where.both(where.known(place), asked)
+    work.say(
+        f"asking the cloud what bears the lab's tag (up to {left.LONGEST_S // 60} minutes for each question)"
+    )
     found = left.look(asked)
     number = len(found.things)
     if not place.has("apply.started"):
+        if found.problem is not None:
+            work.say(f"whether another lab has its name could not be found out: {found.problem}")
         if found.things:
             raise FathometerError(
                 "make the lab",
