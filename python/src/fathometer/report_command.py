@@ -262,6 +262,14 @@ def _share(command: str, text: str) -> float:
     return share
 
 
+def _is_same(one: str, other: str) -> bool:
+    """Whether two arguments name one place; of an object store by its text alone."""
+    try:
+        return one == other or Path(one).samefile(other)
+    except OSError:
+        return False
+
+
 _METRICS: Final[dict[str, Metric]] = {
     "median": "p50",
     "p50": "p50",
@@ -323,6 +331,10 @@ def compare_command(
         from fathometer.stats.family import METRICS
 
         arguments = [*recordings, *([last] if last else [])]
+        if last and any(_is_same(last, one) for one in recordings):
+            raise _wrong(
+                "compare", f"{last} would be compared with itself", "name an earlier run of the study"
+            )
         opened, whole, given = _one_scenario_each(arguments, progress)
         if applied := [r.label for r in opened if r.manifest.is_client]:
             what = (
@@ -331,6 +343,13 @@ def compare_command(
             raise FathometerError("compare", what, "compare policies with `fathom report`")
         paths = scenarios(opened, progress=lambda name: progress(f"figures of {name}"))
         answered = sum(bool(s.rtt.count) for s in paths)
+        if answered < 2 and any(run.recording.throughput for path in paths for run in path.runs):
+            raise FathometerError(
+                "compare",
+                f"throughput was measured in {', '.join(arguments)}, and there is no such comparison: round "
+                "trips are compared",
+                "`fathom report` has a table of each test's throughput",
+            )
         if answered < 2:
             raise FathometerError(
                 "compare",

@@ -5,6 +5,7 @@ factor of 1.4, and nothing said so.
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 from support.command_line import run
@@ -107,3 +108,28 @@ def test_scenarios_that_cannot_be_compared_are_counted(tmp_path):
     done = run("compare", "near", "silent", cwd=tmp_path)
     assert done.returncode == 1
     assert "1 scenario with answered samples" in done.stderr
+
+
+def test_throughput_is_said_to_be_none_that_can_be_compared(tmp_path):
+    """It said "0 scenarios with answered samples", as if nothing had been measured."""
+    probe = {"mode": "tcp-throughput", "size": None, "interval_ns": None, "bitrate_bits_per_second": None}
+    interval = {"kind": "throughput.interval", "connection": 0, "way": "sent", "interval_ns": 10**9}
+    events = [{"at_ns": START + 10**9, **interval, "bytes": 10**6}]
+    for name in ("then", "now"):
+        nothing = np.zeros(0, dtype=np.int64)
+        write(tmp_path / name, nothing, label="bulk", events=events, manifest={"probe": probe})
+    for words in (("now", "then"), ("now", "--with", "then")):
+        done = run("compare", *words, cwd=tmp_path)
+        assert done.returncode == 1
+        assert "throughput was measured in now, then, and there is no such comparison" in done.stderr
+
+
+@pytest.mark.parametrize("how", ["near", "./near/", "link"])
+@pytest.mark.usefixtures("near")
+def test_a_recording_is_not_held_against_itself(tmp_path, how):
+    """It said that no path of it was measured in it."""
+    (tmp_path / "link").symlink_to("near")
+    done = run("compare", "near", "--with", how, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"{how.rstrip('/')}" in done.stderr
+    assert "would be compared with itself; name an earlier run of the study" in done.stderr
