@@ -159,7 +159,7 @@ def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path
         {
             "ssh_from": "128.0.0.0/1",
             "expires": "2030-01-02T19:30:00+05:00",
-            "zones": ["1", "1"],
+            "zones": "one of them twice",
             "port": 65536,
         },
         {"ssh_from": "198.51.100.7", "port": 7007.5, "user": "Root"},
@@ -168,12 +168,31 @@ def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path
 )
 def test_what_opens_too_much_or_cannot_be_is_refused(zones, wrong):
     # Each variable by an error of its own: what one plan refuses, it refuses of any of them alone.
+    if isinstance(wrong.get("zones"), str):
+        wrong = {**wrong, "zones": ["1" if zones.cloud == "azure" else "a"] * 2}
     errors = zones.refused(**wrong)
     assert len(errors) == len(wrong)
     for variable in wrong:
         (error,) = [e for e in errors if f"var.{variable} " in e]
         assert error.startswith("Invalid value for variable")
         assert REFUSED[variable] in error
+
+
+def test_what_can_name_nothing_is_refused(zones):
+    """What a variable of the shell that is empty gives, and what would go into a name or an address."""
+    project = {"project": ("", "the id of a project")} if zones.cloud == "gcp" else {}
+    wrong = {
+        "region": ("", "Name a region"),
+        "other_region": ("../x", "Name a region"),
+        "zones": (["../x"], "zones"),
+        "port": (22, "Port 22 is SSH's"),
+        **project,
+    }
+    errors = zones.refused(**{name: value for name, (value, _) in wrong.items()})
+    assert len(errors) == len(wrong)
+    for name, (_, words) in wrong.items():
+        (error,) = [e for e in errors if f"var.{name} " in e]
+        assert words in error
 
 
 def test_ssh_has_no_default(zones):
