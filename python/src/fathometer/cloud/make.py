@@ -97,9 +97,8 @@ def _must_not_be_there(work: Work, asked: where.Where) -> None:
         return
     if place.has("apply.started"):
         asked = where.both(where.known(place), asked)
-    work.say(
-        f"asking the cloud what bears the lab's tag (up to {left.LONGEST_S // 60} minutes for each question)"
-    )
+    longest = count(left.LONGEST_S // 60, "minute")
+    work.say(f"asking the cloud what bears the lab's tag (up to {longest} for each question)")
     found = left.look(asked)
     number = len(found.things)
     if not place.has("apply.started"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fathometer.clean import cleaned
+from fathometer.counts import count
 from fathometer.errors import FathometerError
 
 USUAL: Final = ("id_ed25519", "id_rsa")
@@ -41,7 +42,7 @@ def must_be_public_key(text: str, where: object) -> None:
 def _problem(text: str) -> str | None:
     lines = text.strip().splitlines()
     if len(lines) != 1:
-        return f"it has {len(lines)} lines, and is to be one public key"
+        return f"it has {count(len(lines), 'line')}, and is to be one public key"
     kind, _, rest = lines[0].partition(" ")
     if kind not in {"ssh-ed25519", "ssh-rsa"}:
         return (
