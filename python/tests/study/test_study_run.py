@@ -177,6 +177,11 @@ def test_a_killed_study_goes_on_without_stop(tmp_path, fathom):
     read_until(process, "[1/4]")
     process.kill()
     process.communicate(timeout=60)
+    # With another --output nobody knows whose the reflector is.
+    with pytest.raises(
+        FathometerError, match=r"in use.*a study whose runner was killed: `fathom study stop`"
+    ):
+        run_study(file, tmp_path / "other", fathom, False, print)
     assert run_study(file, output, fathom, False, print) == 4
     assert left_running(output) == []
 

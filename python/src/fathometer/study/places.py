@@ -164,7 +164,8 @@ def not_listening(host: str, protocol: str, port: int, reason: str) -> Fathomete
     return FathometerError(
         "start a reflector",
         f'host "{host}", {protocol} port {port}: {reason}',
-        "choose another `port` for the scenario, or end what listens there",
+        "end what listens there (the reflector of a study whose runner was killed: `fathom study stop` "
+        "with that study's --output), or choose another `port` for the scenario",
     )
 
 
