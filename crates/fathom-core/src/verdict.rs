@@ -14,7 +14,7 @@ mod way;
 
 pub use confidence::{Confidence, Grounds};
 pub use facts::{Acknowledged, Datagrams, Facts, Idle, Late, Outcome, RemotePause, Room};
-pub(crate) use facts::{is_a_part, paused_after};
+pub(crate) use facts::{Told, is_a_part, paused_after};
 pub use server::Reported;
 pub use table::markdown;
 pub(crate) use way::is_most;

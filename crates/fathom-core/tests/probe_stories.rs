@@ -486,7 +486,9 @@ fn delays_of_the_path_and_stops_of_hosts_are_told_apart() {
             EventKind::DelayEnded { verdict, .. } => Some(*verdict),
             _ => None,
         });
-        ended.into_iter().for_each(|(.., verdict)| *told.entry(verdict.name()).or_insert(0) += 1);
+        for (.., verdict) in ended {
+            *told.entry(verdict.name()).or_insert(0) += 1;
+        }
     }
     for (verdict, least) in [("delayed", 20), ("local_paused", 20), ("peer_paused", 5)] {
         assert!(told.get(verdict) > Some(&least), "{told:?}");

@@ -79,10 +79,12 @@ unsafe extern "C" fn forget_unwritten(
         let begins = object.dlpi_addr as usize + header.p_vaddr as usize;
         // Whole pages alone: a border may be shared with a segment that is written.
         let (from, to) = (begins.next_multiple_of(page), (begins + header.p_memsz as usize) / page * page);
+        if to <= from {
+            continue;
+        }
         // SAFETY: a segment of the program that nobody writes, so each page of it is that of the file, now and when it is mapped again.
-        if to > from
-            && unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_DONTNEED) } == 0
-        {
+        let outcome = unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_DONTNEED) };
+        if outcome == 0 {
             bytes += to - from;
         }
     }
@@ -142,7 +144,7 @@ mod tests {
             }
         }
         let before = of_the_file();
-        let forgotten = super::forget_the_start();
+        let forgotten = forget_the_start();
         let after = of_the_file();
         assert!(forgotten > 100 << 10, "{forgotten}");
         assert!(after + 100 < before, "{before} kB, then {after}");

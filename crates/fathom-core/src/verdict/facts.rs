@@ -270,7 +270,7 @@ impl Facts {
     pub(crate) fn later_echo(&mut self, paused_ns: u64, apart_ns: u64) -> bool {
         let back_ns = self.late.map_or(0, |late| late.back_ns);
         let told = paused_after(self.silent_ns, back_ns, (paused_ns, apart_ns));
-        self.paused_after_ns = told.flatten().or(self.paused_after_ns);
+        self.paused_after_ns = told.and_then(Told::paused_ns).or(self.paused_after_ns);
         told.is_some()
     }
 
@@ -360,12 +360,8 @@ impl Facts {
 /// For how long the reflector did not run after it had stamped an echo that was late by `back_ns` on the way back, and before it
 /// sent it, as a later echo tells: for how long it did not run between its stamps of both, and how far they are apart. A pause as
 /// long as the echo was late by is the one that made it late, and of another only what cannot lie after the echo had left; but of
-/// one in a long time afterwards nobody knows when it was (`Some(None)`). `None`: a still later one can tell more.
-pub(crate) fn paused_after(
-    waited_ns: u64,
-    back_ns: u64,
-    (paused_ns, apart_ns): (u64, u64),
-) -> Option<Option<u64>> {
+/// one in a long time afterwards nobody knows when it was ([`Told::Nothing`]). `None`: a still later one can tell more.
+pub(crate) fn paused_after(waited_ns: u64, back_ns: u64, (paused_ns, apart_ns): (u64, u64)) -> Option<Told> {
     let nearly = |part: u64, whole: u64| part.saturating_mul(COVERED.1) >= whole.saturating_mul(COVERED.0);
     if !nearly(apart_ns, back_ns) {
         return None;
@@ -373,9 +369,32 @@ pub(crate) fn paused_after(
     let since_ns = apart_ns.saturating_sub(back_ns);
     let soon = since_ns <= back_ns;
     if soon && nearly(paused_ns, back_ns) && nearly(back_ns, paused_ns) {
-        return Some(Some(paused_ns));
+        return Some(Told::PausedNs(paused_ns));
     }
-    Some((soon || paused_ns <= waited_ns / REST_PART).then(|| paused_ns.saturating_sub(since_ns)))
+    Some(if soon || paused_ns <= waited_ns / REST_PART {
+        Told::PausedNs(paused_ns.saturating_sub(since_ns))
+    } else {
+        Told::Nothing
+    })
+}
+
+/// What a later echo tells of the reflector between the stamp of an echo and its sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It did not run for so long.
+    PausedNs(u64),
+    /// It cannot be known.
+    Nothing,
+}
+
+impl Told {
+    /// For how long the reflector did not run, where that is known.
+    pub(crate) fn paused_ns(self) -> Option<u64> {
+        match self {
+            Self::PausedNs(ns) => Some(ns),
+            Self::Nothing => None,
+        }
+    }
 }
 
 /// Whether a part is so much of a wait that it counts as a part of it at all.

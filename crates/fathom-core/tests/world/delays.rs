@@ -21,7 +21,9 @@ impl Outcome {
             self.check_delay(path.unwrap_or(0), event);
         }
         let paths: std::collections::BTreeSet<usize> = self.samples.iter().map(|(path, _)| *path).collect();
-        paths.into_iter().for_each(|path| self.check_story(path));
+        for path in paths {
+            self.check_story(path);
+        }
     }
 
     /// What the end of a delay says fits the truth about its slowest sample.
@@ -32,7 +34,7 @@ impl Outcome {
         };
         let read_before = |sample: &&Sample| span(sample).is_some_and(|(_, read)| read <= event.mono_ns);
         let of_path = self.samples.iter().filter(|(of, _)| *of == path).map(|(_, sample)| sample);
-        let slowest = of_path.filter(is_it).filter(read_before).next_back().expect("it has a row");
+        let slowest = of_path.filter(is_it).rfind(read_before).expect("it has a row");
         let (sent, read) = span(slowest).expect("it was answered");
         let [local, peer] = [&self.local_stops, &self.peer_stops].map(|stops| covered(stops, sent, read));
         let (known, all) = (self.waited(path, slowest), covered(&self.stops(), sent, read));

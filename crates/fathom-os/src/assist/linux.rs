@@ -133,7 +133,7 @@ const SLICE_NS: u64 = 100_000;
 
 /// Asks for the shortest slices of processor time for the calling thread. Its share stays the same; but when it wakes, it
 /// goes before threads with longer slices, which else finish theirs (some 3 ms) first. Needs no right; Linux 6.12 and
-/// later (Documentation/scheduler/sched-eevdf.rst, sched_setattr(2)).
+/// later (Documentation/scheduler/sched-eevdf.rst, `sched_setattr(2)`).
 pub fn short_slices() -> io::Result<String> {
     let asked = || -> io::Result<()> {
         let mut attr = SchedAttr::of_this_thread()?;
@@ -155,7 +155,7 @@ pub fn short_slices() -> io::Result<String> {
     Ok(format!("goes first when it wakes (slices of {} µs)", SLICE_NS / 1_000))
 }
 
-/// The first version of the kernel's `struct sched_attr` (sched_setattr(2)).
+/// The first version of the kernel's `struct sched_attr` (`sched_setattr(2)`).
 #[derive(Debug, Default)]
 #[repr(C)]
 struct SchedAttr {

@@ -3,7 +3,7 @@
 use super::ways::{Ways, between};
 use crate::event::EventKind;
 use crate::stream::Stamped;
-use crate::verdict::{Confidence, Direction, Verdict, is_a_part, is_most, paused_after};
+use crate::verdict::{Confidence, Direction, Told, Verdict, is_a_part, is_most, paused_after};
 
 /// A delay is over after so many samples in a row that were not late...
 const OVER_AFTER: u32 = 5;
@@ -43,7 +43,7 @@ struct Stamps {
     /// Before the request was read.
     request_waited_ns: u64,
     /// After the echo was stamped, as a later one told. `None`: none has.
-    echo_waited_ns: Option<Option<u64>>,
+    echo_waited_ns: Option<Told>,
 }
 
 impl Stamps {
@@ -65,7 +65,7 @@ impl Stamps {
     }
 
     fn echo_waited_ns(&self) -> u64 {
-        self.echo_waited_ns.flatten().unwrap_or(0).min(self.back_ns)
+        self.echo_waited_ns.and_then(Told::paused_ns).unwrap_or(0).min(self.back_ns)
     }
 
     /// When the request waited for the reflector to run, and when the echo did: from, to.

@@ -234,7 +234,7 @@ fn round_trips_that_rose_while_a_host_did_not_run_are_not_told_of_the_path() {
         let base = opened(0, 0).at.as_nanosecond() as i64;
         let mut gatherer = Gatherer::new(&events);
         for n in 0..150_i64 {
-            let rtt_ns = Some(if n >= 100 && n < 140 { 450 } else { 1 } * MS as i64);
+            let rtt_ns = Some(if (100..140).contains(&n) { 450 } else { 1 } * MS as i64);
             let sent_ns = base + n * S as i64 / 10;
             gatherer.sample(&crate::sample::Sample { sent_ns, rtt_ns, ..Default::default() });
         }
