@@ -180,9 +180,7 @@ impl Beside {
                                 continue;
                             }
                             Err(error) => {
-                                if is_of_the_other_end(&error) {
-                                    self.known().heard_ns = mono_ns();
-                                }
+                                self.listen(Err(&error));
                                 record.refused(connection, remote, &error);
                             }
                         }
@@ -209,9 +207,7 @@ impl Beside {
                     (sample, outcome.map(|_| rtt_ns))
                 }
             };
-            if answered.as_ref().map_or_else(is_of_the_other_end, |_| true) {
-                self.known().heard_ns = mono_ns();
-            }
+            self.listen(answered.as_ref().map(drop));
             let answered = answered.map_err(|error| tracing::debug!(%error, "beside"));
             let mut sample = Sample {
                 rtt_ns: answered.ok().map(|ns| ns as i64),
@@ -244,6 +240,13 @@ impl Beside {
         record.beside_is_over();
         self.known().is_over = true;
         self.shared.1.notify_all();
+    }
+
+    /// Whether the other end was heard.
+    fn listen(&self, outcome: Result<(), &io::Error>) {
+        if outcome.map_or_else(is_of_the_other_end, |()| true) {
+            self.known().heard_ns = mono_ns();
+        }
     }
 
     fn note(&self, outcome: Result<u64, ()>, took_ns: u64) {

@@ -64,10 +64,7 @@ impl Peer {
                 stream.set_read_timeout(Some(Limit::PIECE))?;
                 Answerer::Echo(stream)
             }
-            Self::Session(login) => {
-                let begun = Mysql::for_pings(login).map_err(|error| io::Error::other(error.to_string()))?;
-                Answerer::Session(Box::new(begun))
-            }
+            Self::Session(login) => Answerer::Session(Box::new(Mysql::for_pings(login)?)),
         })
     }
 }

@@ -49,8 +49,11 @@ impl Mysql {
     }
 
     /// A session that does nothing but [`ping`](Self::ping).
-    pub(crate) fn for_pings(login: &Login) -> Result<Self, Error> {
-        Self::open(login, false, &login.limit())
+    pub(crate) fn for_pings(login: &Login) -> io::Result<Self> {
+        let limit = login.limit();
+        // Where nothing answers it is seen by the kind of the error that this is so.
+        let channel = Channel::connect(login.remote, &limit)?;
+        Self::over(channel, login, false, &limit).map_err(|error| io::Error::other(error.to_string()))
     }
 
     /// Its end of the connection.
@@ -88,6 +91,13 @@ impl Mysql {
     }
 
     fn open(login: &Login, several: bool, limit: &Limit) -> Result<Self, Error> {
+        let channel = Channel::connect(login.remote, limit)
+            .map_err(|e| unreachable(login, &e, "bind-address, skip-networking, a firewall"))?;
+        Self::over(channel, login, several, limit)
+    }
+
+    /// Logs in over a connection.
+    fn over(channel: Channel, login: &Login, several: bool, limit: &Limit) -> Result<Self, Error> {
         let server = &login.server;
         let address = server.address();
         let encryption = match server.ssl {
@@ -95,8 +105,6 @@ impl Mysql {
             SslMode::Prefer => Wanted::IfOffered,
             SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Wanted::Everything,
         };
-        let channel = Channel::connect(login.remote, limit)
-            .map_err(|e| unreachable(login, &e, "bind-address, skip-networking, a firewall"))?;
         let client = Client::new(fathom_mysql::Login {
             user: server.user.clone(),
             password: login.password.as_ref().map(|secret| secret.0.clone()),

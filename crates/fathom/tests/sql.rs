@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use support::FATHOM;
 use support::database::{PASSWORD, far, result, says_the_same};
 use support::postgres::{Postgres, sql};
+use support::probe::assert_sound;
 
 /// One line on standard error, and exit code 1.
 fn refused(out: &Output) -> String {
@@ -141,8 +142,7 @@ fn what_is_asked_is_counted_and_kept() {
     );
     // A row is its 50 bytes and 11 of the protocol's.
     assert!(outcome["bytes_received"].as_u64() >= Some(4_000 * 61));
-    let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
-    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+    assert_sound(&dir);
     assert!(dir.join("queries-00000.parquet").is_file());
     let events = std::fs::read_to_string(dir.join("events.jsonl")).unwrap();
     let told = events
@@ -250,8 +250,7 @@ fn a_server_that_dies_in_the_middle_loses_nothing_that_was_recorded() {
     }
     let line = refused(&support::ended(child));
     assert!(line.contains("57P01"), "{line}");
-    let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
-    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+    assert_sound(&dir);
 }
 
 #[test]

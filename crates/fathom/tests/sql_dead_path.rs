@@ -7,18 +7,14 @@ mod support;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use support::database::{PASSWORD, far, says_the_same};
 use support::fabric::Fabric;
 use support::mariadb::Mariadb;
 use support::postgres::Postgres;
+use support::probe::assert_sound;
 use support::{FATHOM, Kept, ended, signal, wait_for};
-
-fn verify(dir: &Path) {
-    let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(dir).output().unwrap();
-    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
-}
 
 /// `fathom echo --tds` on this host of the fabric, which listens by now.
 fn tds(fabric: &Fabric, host: &str, address: &str) -> (Kept, String) {
@@ -34,6 +30,10 @@ fn tds(fabric: &Fabric, host: &str, address: &str) -> (Kept, String) {
     (Kept(child), format!("mssql://reader@{address}:1433/sales?sslmode=disable"))
 }
 
+fn begin(mut command: Command) -> Child {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
 /// A run that is under way: its first queries are on the disk.
 struct Asked {
     protocol: &'static str,
@@ -42,16 +42,21 @@ struct Asked {
 }
 
 impl Asked {
-    fn begin(fabric: &Fabric, protocol: &'static str, url: &str, name: &str, arguments: &[&str]) -> Self {
+    fn begin(
+        fabric: &Fabric,
+        (protocol, url): (&'static str, &str),
+        name: &str,
+        query: &str,
+        arguments: &[&str],
+    ) -> Self {
         let dir = fabric.path(&format!("{protocol}-{name}"));
         let mut command = fabric.on("here");
-        command.args(["sql", url, "--quiet", "--json", "--query", "SELECT 1", "--every", "100ms"]);
-        command.args(arguments).arg("--record").arg(&dir).stdin(Stdio::null());
+        command.args(["sql", url, "--quiet", "--json", "--query", query, "--every", "100ms"]);
+        command.args(arguments).arg("--record").arg(&dir);
         for password in ["PGPASSWORD", "MYSQL_PWD", "SQLCMDPASSWORD"] {
             command.env(password, PASSWORD);
         }
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Self { protocol, dir, child }
+        Self { protocol, dir, child: begin(command) }
     }
 
     fn is_under_way(&self) -> bool {
@@ -72,7 +77,7 @@ impl Asked {
             serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{protocol}: {e}: {told}"));
         assert_eq!(outcome["failed"], 1, "{protocol}: {outcome:#}");
         assert!(outcome["queries"].as_u64() > Some(1), "{protocol}: {outcome:#}");
-        verify(&dir);
+        assert_sound(&dir);
         says_the_same(&dir, &outcome);
         (output, outcome, told)
     }
@@ -89,9 +94,9 @@ fn a_run_on_a_path_that_dies_ends_and_says_why() {
     let (_echo, mssql) = tds(&fabric, "there", "10.91.3.5");
     let urls = [("postgres", postgres.url()), ("mysql", mariadb.url()), ("mssql", mssql)];
     let begin = |name: &str, arguments: &[&str]| -> Vec<Asked> {
-        let one =
-            |(protocol, url): &(&'static str, String)| Asked::begin(&fabric, protocol, url, name, arguments);
-        urls.iter().map(one).collect()
+        urls.iter()
+            .map(|(protocol, url)| Asked::begin(&fabric, (protocol, url), name, "SELECT 1", arguments))
+            .collect()
     };
     let limited = begin("timeout", &["--timeout", "3s", "--for", "100s"]);
     let mut once = begin("once", &["--for", "100s"]);
@@ -100,7 +105,11 @@ fn a_run_on_a_path_that_dies_ends_and_says_why() {
     for one in limited.iter().chain(&once).chain(&twice) {
         wait_for("queries on the disk", || one.is_under_way().then_some(()));
     }
-    let timed = begin("for", &["--for", "8s"]);
+    let mut timed = begin("for", &["--for", "8s"]);
+    // Its second query has been acknowledged and takes long. Logins beside it, which come to nothing within a second each, are no sign of life.
+    let asleep = "SELECT SLEEP(IF(@n IS NULL, 0, 600)), @n := 1";
+    let limits = ["--for", "3s", "--connect-timeout", "1s"];
+    timed.push(Asked::begin(&fabric, ("mysql", &mariadb.url()), "asleep", asleep, &limits));
     for one in &timed {
         wait_for("queries on the disk", || one.is_under_way().then_some(()));
     }
@@ -166,13 +175,13 @@ fn a_query_that_takes_too_long_is_cancelled() {
         let dir = tempfile::tempdir().unwrap();
         let kept = dir.path().join("kept");
         command.args(["--json", "--timeout", "300ms", "--query", sleep, "--record"]).arg(&kept);
-        let output = ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        let output = ended(begin(command));
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1), "{told}");
         assert!(told.contains("query 1 was given up") && told.contains("within 300ms; "), "{told}");
         let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(outcome["failures"], json!({ "timed out": 1 }), "{outcome:#}");
-        verify(&kept);
+        assert_sound(&kept);
         says_the_same(&kept, &outcome);
     }
     assert!(postgres.log().contains("canceling statement due to user request"), "{}", postgres.log());
@@ -198,10 +207,6 @@ fn a_query_that_takes_long_is_waited_for_past_the_time_of_the_run() {
     );
 }
 
-fn begin(mut command: Command) -> Child {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
 /// "127.0.0.1:… broke the connection: it is not waited for any longer", of a run that the user had ended.
 #[test]
 fn who_ends_a_login_is_not_told_that_the_server_did() {
@@ -212,8 +217,7 @@ fn who_ends_a_login_is_not_told_that_the_server_did() {
             let mut command = Command::new(FATHOM);
             command.args(["sql", &format!("{scheme}://me@127.0.0.1:{port}/d?sslmode=prefer")]);
             command.args(limit.into_iter().flat_map(|limit| ["--connect-timeout", limit]));
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            let child = command.spawn().unwrap();
+            let child = begin(command);
             // It waits for an answer that does not come.
             let accepted = listener.accept().unwrap();
             if limit.is_none() {

@@ -11,6 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use support::probe::assert_sound;
 use support::reflector::Echo;
 use support::{FATHOM, wait_for};
 
@@ -39,11 +40,6 @@ fn refused(out: &Output, code: i32) -> String {
     let line = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!((out.status.code(), line.lines().count()), (Some(code), 1), "{line}");
     line
-}
-
-fn verify(dir: &std::path::Path) {
-    let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(dir).output().unwrap();
-    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
 /// Passes bytes between clients and a server, and keeps what the server sends.
@@ -148,7 +144,7 @@ fn packets_on_the_wire_are_of_the_size_that_was_granted() {
         let (packets, bytes) = (replies.concat().len(), replies.concat().iter().sum::<usize>());
         assert_eq!((&tds["packets"], &tds["bytes"]), (&packets.into(), &bytes.into()), "{tds:#}");
         assert_eq!((&tds["too_long"], &tds["not_full"]), (&0.into(), &0.into()), "{tds:#}");
-        verify(&kept);
+        assert_sound(&kept);
         let manifest = std::fs::read_to_string(kept.join("recording.json")).unwrap();
         let manifest: Value = serde_json::from_str(&manifest).unwrap();
         let size = serde_json::json!({ "asked": granted, "granted": granted });
@@ -244,7 +240,7 @@ fn no_secret_is_kept_or_shown() {
         assert!(!String::from_utf8_lossy(&bytes).contains(PASSWORD));
     }
     assert!(std::fs::read_to_string(kept.join("recording.json")).unwrap().contains("LEFT-OUT"));
-    verify(&kept);
+    assert_sound(&kept);
 }
 
 #[test]
@@ -298,7 +294,7 @@ fn what_the_server_counts_stands_beside_the_split() {
         ["--count", "3", "--rows", "1200", "--row-bytes", "8000", "--think", "400us", "--json", "--record"];
     let outcome = result(&sql(server, PLAIN, &arguments).arg(&kept).output().unwrap());
     support::database::says_the_same(&kept, &outcome);
-    verify(&kept);
+    assert_sound(&kept);
     let waits = echo.stop_tds()["waits"].clone();
     let counted = &outcome["server_counted"];
     assert_eq!(counted["wait"], "ASYNC_NETWORK_IO", "{outcome:#}");
@@ -356,7 +352,7 @@ fn ctrl_c_stops_the_query_and_ends_with_the_summary() {
         assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &1.into()), "{outcome:#}");
         let notes = outcome["notes"].to_string();
         assert!(notes.contains("query 1 was ended by you"), "{notes}");
-        verify(&kept);
+        assert_sound(&kept);
         let served = echo.stop_tds();
         assert_eq!(served["stopped"], 1, "the server was told: {served:#}");
     }
@@ -371,7 +367,7 @@ fn a_server_that_dies_in_the_middle_loses_nothing_that_was_recorded() {
     echo.kill();
     let line = refused(&support::ended(child), 1);
     assert!(line.contains("query 1 has no whole answer"), "{line}");
-    verify(&kept);
+    assert_sound(&kept);
     assert!(kept.join("queries-00000.parquet").is_file());
 }
 

@@ -9,6 +9,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Output, Stdio};
 use support::database::{PASSWORD, far, result, says_the_same};
 use support::mariadb::{Mariadb, sql};
+use support::probe::assert_sound;
 use support::{FATHOM, wait_for};
 
 /// One line on standard error.
@@ -20,11 +21,6 @@ fn refused(out: &Output, code: i32) -> String {
 
 fn is(outcome: &Value, party: &str) {
     assert_eq!(outcome["verdict"], json!({ "party": party, "confidence": "high" }), "{outcome:#}");
-}
-
-fn verify(dir: &std::path::Path) {
-    let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(dir).output().unwrap();
-    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
 const ONE: [&str; 5] = ["--json", "--count", "1", "--query", "SELECT 1"];
@@ -121,7 +117,7 @@ fn what_is_asked_is_counted_and_kept() {
         // A row is its bytes, and at least 5 of the protocol's.
         assert!(outcome["bytes_received"].as_u64() >= Some(4 * rows * (row_bytes + 5)), "{outcome:#}");
         assert_eq!(outcome["notes"], json!([]), "{outcome:#}");
-        verify(dir.as_ref());
+        assert_sound(dir.as_ref());
         says_the_same(dir.as_ref(), &outcome);
     }
     let manifest = std::fs::read_to_string(format!("{kept}-11/recording.json")).unwrap();
@@ -191,7 +187,7 @@ fn no_secret_is_kept_and_no_query_that_came_by_standard_input() {
         assert!(!text.contains(PASSWORD) && !text.contains("pr1vate"));
     }
     assert!(std::fs::read_to_string(dir.join("recording.json")).unwrap().contains("LEFT-OUT"));
-    verify(&dir);
+    assert_sound(&dir);
 }
 
 #[test]
@@ -265,7 +261,7 @@ fn a_server_that_dies_in_the_middle_loses_nothing_that_was_recorded() {
         }
         let line = refused(&support::ended(child), 1);
         assert!(line.contains("query 1 has no whole answer"), "{line}");
-        verify(&dir);
+        assert_sound(&dir);
         assert!(dir.join("queries-00000.parquet").is_file());
     }
 }

@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 use support::database::{Server, says_the_same};
 use support::mariadb::Mariadb;
 use support::postgres::Postgres;
+use support::probe::assert_sound;
 use support::reflector::Echo;
 use support::{FATHOM, wait_for};
 
@@ -94,8 +95,7 @@ fn sizes_of_packets_are_asked_in_turn_and_are_what_was_granted() {
             let round = number as i64 / 3;
             assert_eq!((row[4], row[5]), (Some(round / 2), Some(1 - round % 2)), "{number}: {row:?}");
         }
-        let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
-        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+        assert_sound(&dir);
         // Of each size four, one that looks, and one that reads what the server counts.
         let served = echo.stop_tds();
         assert_eq!((&served["sessions"], &served["busy"]), (&json!(14), &json!(0)), "{served:#}");
