@@ -106,34 +106,33 @@ impl Patience {
 
     /// The request to cancel came to nothing either.
     fn unanswered(&self) -> Trouble {
-        self.given_up(&format!(", nor to the request to cancel it within {:?}", self.cancel_within))
+        self.ended(true, &format!(", nor to the request to cancel it within {:?}", self.cancel_within))
     }
 
     /// Nobody can be asked to cancel it.
     pub(crate) fn uncancelled(&self) -> Trouble {
-        self.given_up(", and the session does not tell by what to cancel it")
+        self.ended(true, ", and the session does not tell by what to cancel it")
     }
 
-    fn given_up(&self, more: &str) -> Trouble {
-        let late = |late: &String| Trouble::Late { why: format!("{late}{more}"), is_unanswered: true };
-        self.late.as_ref().map_or(Trouble::Stopped { is_unanswered: true }, late)
+    /// It was ended: because it took too long, or else by the user.
+    fn ended(&self, is_unanswered: bool, more: &str) -> Trouble {
+        match &self.late {
+            Some(late) => Trouble::Late { why: format!("{late}{more}"), is_unanswered },
+            None => Trouble::Stopped { is_unanswered },
+        }
     }
 
     /// What became of a query that had taken too long already, whatever came then: an answer after all, or that it was cancelled.
     pub(crate) fn judged(&self, trouble: Option<Trouble>) -> Option<Trouble> {
-        match (trouble, &self.late) {
-            (None | Some(Trouble::Refused(_)), Some(why)) => {
-                Some(Trouble::Late { why: why.clone(), is_unanswered: false })
-            }
-            (trouble, _) => trouble,
+        match trouble {
+            None | Some(Trouble::Refused(_)) if self.late.is_some() => Some(self.ended(false, "")),
+            trouble => trouble,
         }
     }
 
     /// Where a query that was to be cancelled has come to a point at which it waits for us: it goes on no further.
     pub(crate) fn between_pieces(&self) -> Option<Trouble> {
-        self.cancelled_ns?;
-        let late = |why: &String| Trouble::Late { why: why.clone(), is_unanswered: false };
-        Some(self.late.as_ref().map_or(Trouble::Stopped { is_unanswered: false }, late))
+        self.cancelled_ns.map(|_| self.ended(false, ""))
     }
 
     /// For how long this side tries to send.

@@ -252,12 +252,7 @@ impl Asker<'_> {
         loop {
             while let Some(step) = self.session.step(self.config).map_err(|e| lost(&e))? {
                 match step {
-                    Step::Row if self.config.think.is_zero() => self.row(run),
-                    Step::Row => {
-                        self.row(run);
-                        // Many may lie here, each of which is worked on for long.
-                        self.heed(&mut run.patience, mono_ns(), 0)?;
-                    }
+                    Step::Row => self.row(run)?,
                     Step::Refused { refusal, .. } if refusal.is_fatal => {
                         return Err(Trouble::Lost(refusal.words()));
                     }
@@ -281,25 +276,34 @@ impl Asker<'_> {
     }
 
     /// A row came, and is worked on for as long as `--think` says.
-    fn row(&mut self, run: &mut Run) {
+    fn row(&mut self, run: &mut Run) -> Result<(), Trouble> {
         if run.first_row_ns.is_none() {
             run.first_row_ns = Some(mono_ns().saturating_sub(run.began_ns));
         }
         run.rows += 1;
+        if self.config.think.is_zero() {
+            return Ok(());
+        }
+        self.work(run);
+        // Many may lie here, each of which is worked on for long.
+        self.heed(&mut run.patience, mono_ns(), 0)
+    }
+
+    fn work(&mut self, run: &mut Run) {
         let works_until_ns = run.patience.works_until_ns();
         // Who wants to end no longer works.
-        if !self.config.think.is_zero() && self.stop.times() == 0 && works_until_ns > mono_ns() {
-            // In pieces, between which the kernel is asked what came meanwhile.
-            let (mut now, pieces) = (self.room(run, 0), if self.config.think < PIECE { 1 } else { 4 });
-            let until_ns = works_until_ns.min(now + self.config.think.as_nanos() as u64);
-            for left in (1..=pieces).rev() {
-                work_until(now + until_ns.saturating_sub(now) / left, &self.stop);
-                now = self.room(run, ROOM_EVERY_NS);
-            }
-            run.is_cut_short |= self.stop.times() > 0 || now >= works_until_ns;
-        } else if !self.config.think.is_zero() {
+        if self.stop.times() > 0 || works_until_ns <= mono_ns() {
             run.is_cut_short = true;
+            return;
         }
+        // In pieces, between which the kernel is asked what came meanwhile.
+        let (mut now, pieces) = (self.room(run, 0), if self.config.think < PIECE { 1 } else { 4 });
+        let until_ns = works_until_ns.min(now + self.config.think.as_nanos() as u64);
+        for left in (1..=pieces).rev() {
+            work_until(now + until_ns.saturating_sub(now) / left, &self.stop);
+            now = self.room(run, ROOM_EVERY_NS);
+        }
+        run.is_cut_short |= self.stop.times() > 0 || now >= works_until_ns;
     }
 
     /// Asks the kernel how much room there is for more, if so long nobody did; the time.
