@@ -27,6 +27,7 @@ pub mod queue;
 pub mod rotation;
 pub mod sample;
 pub mod schedule;
+pub mod spans;
 pub mod stall;
 pub mod statistics;
 pub mod story;

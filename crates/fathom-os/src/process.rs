@@ -6,9 +6,7 @@ pub fn resident_bytes() -> Option<u64> {
     {
         let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
         let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
-        // SAFETY: sysconf has no preconditions.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        Some(pages * u64::try_from(page).ok()?)
+        Some(pages * page_bytes() as u64)
     }
     #[cfg(not(target_os = "linux"))]
     None
@@ -71,8 +69,7 @@ unsafe extern "C" fn forget_unwritten(
         let object = &*object;
         (object, std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()))
     };
-    // SAFETY: sysconf has no preconditions.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let page = page_bytes();
     let mut bytes = 0;
     // Never one that may be written: what relocation has put there stands in no file.
     for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_W == 0) {
@@ -91,6 +88,12 @@ unsafe extern "C" fn forget_unwritten(
     // SAFETY: the caller's number, which outlives the iteration.
     unsafe { *forgotten.cast::<usize>() = bytes };
     1
+}
+
+#[cfg(target_os = "linux")]
+fn page_bytes() -> usize {
+    // SAFETY: sysconf has no preconditions.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
 /// Kills the group of processes that this one leads (SIGKILL). One that is gone is no error; nothing elsewhere than on Unix.

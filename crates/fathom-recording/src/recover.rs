@@ -10,7 +10,7 @@ use crate::manifest::{timestamp, utc_ns};
 use crate::recorder::appender::Appender;
 use crate::recorder::{lock, progress, tidy};
 use crate::recording::Recording;
-use crate::remains::{Remains, damage_of};
+use crate::remains::{Remains, SET_ASIDE, damage_of};
 use crate::verify::conservation::Conservation;
 use crate::verify::{Finding, verify};
 use crate::{EVENTS, Error, MANIFEST, Manifest, RESERVE, segment_name};
@@ -175,10 +175,9 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
 /// Removes an open segment whose rows stand in Parquet. One with bytes that are not merely torn is kept under another
 /// name: somebody may want to look at what could not be read.
 fn retire(disk: &dyn Disk, dir: &Path, ordinal: u32, damage: Option<&Damage>) -> Result<(), Error> {
-    let name = segment_name(ordinal, "arrows");
-    let old = dir.join(&name);
+    let old = dir.join(segment_name(ordinal, "arrows"));
     if damage.is_some_and(|d| !d.torn) {
-        disk.rename(&old, &dir.join(format!("{name}.damaged"))).map_err(Error::io("set aside", &old))
+        disk.rename(&old, &dir.join(segment_name(ordinal, SET_ASIDE))).map_err(Error::io("set aside", &old))
     } else {
         disk.remove(&old).map_err(Error::io("remove", &old))
     }

@@ -10,7 +10,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// How the name of a segment ends that recovery has set aside.
-const SET_ASIDE: &str = "arrows.damaged";
+pub(crate) const SET_ASIDE: &str = "arrows.damaged";
 /// Messages begin at multiples of this, in bytes.
 const UNIT: u64 = 8;
 /// Bytes that are read at once.

@@ -5,6 +5,7 @@ cannot read.
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import json
 import os
@@ -37,6 +38,15 @@ def regular(place: Path) -> io.BufferedReader:
     except OSError:
         os.close(handle)
         raise
+
+
+def digest(place: Path) -> str | None:
+    """A file's SHA-256; None: it is no file that can be read."""
+    try:
+        with regular(place) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def parsed(text: bytes | str) -> Any:  # noqa: ANN401 - whatever JSON can hold

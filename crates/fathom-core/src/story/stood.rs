@@ -1,6 +1,7 @@
 //! When hosts stood still, as far as the whole recording knows: what waited for one of them to run was on no way meanwhile.
 
 use super::join::{Joined, Pause};
+use crate::spans;
 use crate::verdict::is_most;
 
 /// Times without overlaps, in order: from, to, in ns since the Unix epoch.
@@ -16,13 +17,19 @@ pub(super) struct Stood {
 
 impl Stood {
     pub(super) fn of(joined: &Joined<'_>) -> Self {
-        let of = |local: bool| joined.pauses.iter().filter(move |pause| (pause.host == "local") == local);
-        Self { here: merged(of(true)), there: merged(of(false)) }
+        let span = |pause: &Pause<'_>| {
+            let from_ns = pause.start.utc_ns();
+            (from_ns, end(from_ns, pause.duration_ns))
+        };
+        let of = |local: bool| {
+            spans::joined(joined.pauses.iter().filter(|pause| (pause.host == "local") == local).map(span))
+        };
+        Self { here: of(true), there: of(false) }
     }
 
     /// For how long at the most somebody waited for a host to run, of what took so long from this time on.
     pub(super) fn within(&self, from_ns: i64, took_ns: u64) -> u64 {
-        let to_ns = from_ns.saturating_add(i64::try_from(took_ns).unwrap_or(i64::MAX));
+        let to_ns = end(from_ns, took_ns);
         (within(&self.here, from_ns, to_ns) + within(&self.there, from_ns, to_ns)).min(took_ns)
     }
 
@@ -32,21 +39,9 @@ impl Stood {
     }
 }
 
-fn merged<'a>(pauses: impl Iterator<Item = &'a Pause<'a>>) -> Spans {
-    let span = |pause: &Pause<'_>| {
-        let from = pause.start.utc_ns();
-        (from, from.saturating_add(i64::try_from(pause.duration_ns).unwrap_or(i64::MAX)))
-    };
-    let mut spans: Spans = pauses.map(span).collect();
-    spans.sort_unstable();
-    spans.dedup_by(|next, before| {
-        let overlaps = next.0 <= before.1;
-        if overlaps {
-            before.1 = before.1.max(next.1);
-        }
-        overlaps
-    });
-    spans
+/// When it ends that took so long from this time on.
+fn end(from_ns: i64, took_ns: u64) -> i64 {
+    from_ns.saturating_add_unsigned(took_ns)
 }
 
 fn within(spans: &[(i64, i64)], from_ns: i64, to_ns: i64) -> u64 {

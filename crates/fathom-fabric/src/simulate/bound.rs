@@ -1,5 +1,6 @@
 //! What no policy could have done: requests that nobody could have served, by the truth of what the fabric did.
 
+use fathom_core::spans::joined;
 use fathom_core::units::duration_ns;
 use serde_json::Value;
 
@@ -122,16 +123,7 @@ struct Spans(Vec<(u64, u64)>);
 
 impl Spans {
     fn of(all: impl Iterator<Item = (u64, u64)>) -> Self {
-        let mut all: Vec<(u64, u64)> = all.collect();
-        all.sort_unstable();
-        all.dedup_by(|next, last| {
-            let meets = next.0 <= last.1;
-            if meets {
-                last.1 = last.1.max(next.1);
-            }
-            meets
-        });
-        Self(all)
+        Self(joined(all))
     }
 
     /// The first moment from this one on that is in none of them.

@@ -7,7 +7,6 @@ place since, or written into it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.work import Work
 from fathometer.errors import FathometerError
-from fathometer.reading import regular
+from fathometer.reading import digest
 
 
 def page_of(output: Path) -> Path:
@@ -33,7 +32,7 @@ def may_replace(work: Work, page: Path) -> None:
         raise FathometerError(
             "write the report", f"{page} is there", "move it elsewhere, or name another --output"
         )
-    work.place.note("report.agreed", page=str(page), sha256=_sha256(page))
+    work.place.note("report.agreed", page=str(page), sha256=digest(page))
 
 
 @contextlib.contextmanager
@@ -43,18 +42,18 @@ def writing(work: Work, page: Path) -> Iterator[None]:
     """
     with work.held():
         may_replace(work, page)
-        before = _sha256(page)
+        before = digest(page)
         try:
             yield
         finally:
-            after = _sha256(page)
+            after = digest(page)
             if after not in {None, before}:
                 work.place.note("report.written", page=str(page), sha256=after)
 
 
 def _is_ours(place: LabPlace, page: Path) -> bool:
     """Whether a run of the lab wrote it as it is now, or somebody agreed last to its being replaced."""
-    sha256 = _sha256(page)
+    sha256 = digest(page)
     told = [
         e
         for e in place.entries
@@ -62,12 +61,3 @@ def _is_ours(place: LabPlace, page: Path) -> bool:
     ]
     written = {e.get("sha256") for e in told if e["kind"] == "report.written"}
     return sha256 in written or (bool(told) and told[-1].get("sha256") == sha256)
-
-
-def _sha256(page: Path) -> str | None:
-    """None: it is no file that can be read."""
-    try:
-        with regular(page) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None

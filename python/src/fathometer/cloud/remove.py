@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import shlex
 import shutil
 import time
@@ -21,6 +20,7 @@ from fathometer.cloud.tool import LOOK_S, message
 from fathometer.cloud.work import RefusedStateError, Work, table, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
+from fathometer.reading import digest
 from fathometer.study.journal import JOURNAL, read_journal, ssh_left, unfinished
 from fathometer.study.lock import LOCK, is_held
 
@@ -152,7 +152,7 @@ def _state_is_lost(work: Work) -> bool:
         return False
     work.say(f"{place.state_file} {what}: the cloud is asked what it has of the lab")
     if not place.is_state_lost or (place.last("state.lost") or {}).get("reason") != what:
-        place.note("state.lost", reason=what, sha256=_sha256(place.state_file))
+        place.note("state.lost", reason=what, sha256=digest(place.state_file))
     return True
 
 
@@ -170,18 +170,11 @@ def _why_lost(work: Work) -> str | None:
     if (what := work.broken_state()) is not None:
         return what
     last = place.last("state.lost", "state.found", "push.done")
-    if last is not None and last["kind"] == "state.lost" and last.get("sha256") == _sha256(place.state_file):
+    if last is not None and last["kind"] == "state.lost" and last.get("sha256") == digest(place.state_file):
         # It is no newer because somebody took away what was set aside.
         return str(last["reason"])
     work.prepare("down")
     return work.emptied_state() if place.is_made else None
-
-
-def _sha256(file: Path) -> str | None:
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except FileNotFoundError:
-        return None
 
 
 def _destroy(work: Work, *, agreed: bool) -> None:

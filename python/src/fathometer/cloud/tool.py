@@ -92,20 +92,22 @@ def find_tool(named: Path | None) -> str:
     return str(Path(found).absolute())
 
 
-def _is_full(file: Path) -> bool:
-    """Whether nothing more can be written beside a file."""
-    trial = file.with_suffix(".trial")
+def trial(beside: Path, data: bytes) -> OSError | None:
+    """Why so much cannot be written beside a file; None: it can. Nothing of it stays."""
+    place = beside.with_suffix(".trial")
     try:
-        with trial.open("wb") as out:
-            out.write(bytes(_TRIAL_BYTES))
-            out.flush()
-            os.fsync(out.fileno())
+        with place.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as error:
-        return error.errno in {errno.ENOSPC, errno.EDQUOT}
+        # Where the writing fails, and not the opening, it does not name it.
+        error.filename = error.filename or str(place)
+        return error
     finally:
         with contextlib.suppress(OSError):
-            trial.unlink(missing_ok=True)
-    return False
+            place.unlink(missing_ok=True)
+    return None
 
 
 def not_passed_on() -> list[str]:
@@ -200,7 +202,8 @@ class Tool:
         ended.code = process.returncode
         if ended.code != 0 and not ended.errors:
             ended.errors += _plain_errors(self._withheld.text("\n".join(plain)))
-        if ended.code != 0 and not ended.errors and _is_full(raw):
+        full = trial(raw, bytes(_TRIAL_BYTES)) if ended.code != 0 and not ended.errors else None
+        if full is not None and full.errno in {errno.ENOSPC, errno.EDQUOT}:
             # Where it could not write its words.
             ended.errors.append(f"{self.name} left no words: no space left on device ({raw.parent})")
         text = self._withheld.text(raw.read_text(encoding="utf-8", errors="replace"))

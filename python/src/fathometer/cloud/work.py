@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shlex
 import sys
@@ -19,7 +18,7 @@ from fathometer.clean import cleaned
 from fathometer.cloud.journal import LabPlace, all_usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate, hourly
-from fathometer.cloud.tool import Exit, Tool, find_tool, must_read, wait_for_earlier
+from fathometer.cloud.tool import Exit, Tool, find_tool, must_read, trial, wait_for_earlier
 from fathometer.cloud.trouble import advice
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
@@ -282,21 +281,14 @@ def _says_nothing(state: Path) -> str | None:
 
 def _write_problem(aside: Path, state: Path) -> str | None:
     """Why a state cannot be written in the place of another; None: it can."""
-    trial = aside.with_suffix(".trial")
     try:
         if state.exists():
             state.open("r+b").close()
-        with trial.open("wb") as file:
-            # The tool keeps a copy of what was there before.
-            file.write(aside.read_bytes() * 2)
-            file.flush()
-            os.fsync(file.fileno())
+        # The tool keeps a copy of what was there before.
+        problem = trial(aside, aside.read_bytes() * 2)
     except OSError as error:
-        return f"{error.filename or trial}: {error.strerror}"
-    finally:
-        with contextlib.suppress(OSError):
-            trial.unlink(missing_ok=True)
-    return None
+        problem = error
+    return None if problem is None else f"{problem.filename}: {problem.strerror}"
 
 
 def _has_providers(root: Path) -> bool:
