@@ -7,7 +7,8 @@ use fathom_wire::{
     About, Answer, HEADER_LEN, Introduction, Question, Reply, Secret, Silence, Standing as Wire,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 /// How a connection stands with the reflector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -158,7 +159,28 @@ impl From<Answer> for PeerReport {
 const ON_THE_WAY: usize = 64;
 
 /// From and to, by this host's monotonic clock.
-type Span = (u64, u64);
+pub type Span = (u64, u64);
+
+/// What was asked: about which connection and which silence, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// The connection.
+    pub connection: u32,
+    /// The silence that it was asked about, as it was told to [`Inquiry::about`]: an answer says nothing of a later one.
+    pub silence: Option<Span>,
+    /// When the first question was to be sent: ns by this host's monotonic clock. It was answered then or later.
+    pub at_ns: u64,
+}
+
+/// The questions about a connection that are still to come back.
+#[derive(Debug)]
+struct UnderWay {
+    silence: Option<Span>,
+    /// When the first of them was to be sent.
+    at_ns: Option<u64>,
+    /// The other silence that is to be asked about when they are back.
+    next: Option<Span>,
+}
 
 /// Asks one reflector about connections of one session.
 #[derive(Debug)]
@@ -167,8 +189,8 @@ pub struct Inquiry {
     next_number: u64,
     to_ask: VecDeque<(u32, Option<Span>, About)>,
     on_the_way: VecDeque<Question>,
-    /// The connections of both: a question about each is still to come back.
-    under_way: BTreeSet<u32>,
+    /// The connections of both.
+    under_way: BTreeMap<u32, UnderWay>,
     /// Questions that have come back.
     came_back: u64,
     /// What was said about connections of which only one question has come back.
@@ -191,7 +213,7 @@ impl Inquiry {
             next_number: 0,
             to_ask: VecDeque::new(),
             on_the_way: VecDeque::new(),
-            under_way: BTreeSet::new(),
+            under_way: BTreeMap::new(),
             came_back: 0,
             half: Vec::new(),
             part: Vec::with_capacity(HEADER_LEN),
@@ -213,14 +235,20 @@ impl Inquiry {
         bytes
     }
 
-    /// Asks about a connection too, unless that is under way (false). `silence`: when it was silent, from and to.
-    pub fn about(&mut self, connection: u32, silence: Option<Span>) -> bool {
-        let anew = self.under_way.insert(connection);
-        if anew {
-            self.to_ask
-                .extend([About::Connection, About::Reflector].map(|about| (connection, silence, about)));
+    /// Asks about a connection too. `silence`: when it was silent, from and to. While questions about another silence of it
+    /// are under way, it waits until they are back.
+    pub fn about(&mut self, connection: u32, silence: Option<Span>) {
+        match self.under_way.entry(connection) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(UnderWay { silence, at_ns: None, next: None });
+                self.to_ask
+                    .extend([About::Connection, About::Reflector].map(|about| (connection, silence, about)));
+            }
+            Entry::Occupied(mut occupied) if occupied.get().silence != silence => {
+                occupied.get_mut().next = silence;
+            }
+            Entry::Occupied(_) => {}
         }
-        anew
     }
 
     /// The next question to send, if there is one and few enough are on the way.
@@ -229,6 +257,9 @@ impl Inquiry {
             return None;
         }
         let (connection, silence, about) = self.to_ask.pop_front()?;
+        if let Some(under_way) = self.under_way.get_mut(&connection) {
+            under_way.at_ns.get_or_insert(now_ns);
+        }
         let silence = silence.and_then(|(from, to)| Silence::between(from, to, now_ns));
         let number = silence.map_or(self.next_number, |silence| silence.number(self.next_number));
         let question = Question { session: self.session, connection, number, about };
@@ -252,12 +283,12 @@ impl Inquiry {
         self.came_back
     }
 
-    /// TCP: takes the bytes of one read. `sink` gets each connection whose questions came back, and the report in them, if
-    /// there is one.
+    /// TCP: takes the bytes of one read. `sink` gets what was asked of each connection whose questions came back, and the
+    /// report in them, if there is one.
     pub fn receive(
         &mut self,
         bytes: &[u8],
-        mut sink: impl FnMut(u32, Option<PeerReport>),
+        mut sink: impl FnMut(Asked, Option<PeerReport>),
     ) -> Result<(), NotAnEcho> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -269,33 +300,36 @@ impl Inquiry {
                 let reply = read(&self.part, question.number).ok_or(NotAnEcho)?;
                 self.part.clear();
                 self.on_the_way.pop_front();
-                if let Some(report) = self.joined(question.connection, reply) {
-                    sink(question.connection, report);
+                if let Some((asked, report)) = self.joined(question.connection, reply) {
+                    sink(asked, report);
                 }
             }
         }
         Ok(())
     }
 
-    /// UDP: takes one datagram, if it is a question of ours that waits: the connection it was about and the report, once
-    /// both questions about it have come back.
-    pub fn receive_datagram(&mut self, bytes: &[u8]) -> Option<Option<(u32, Option<PeerReport>)>> {
+    /// UDP: takes one datagram, if it is a question of ours that waits: what was asked and the report, once both questions
+    /// about a connection have come back.
+    pub fn receive_datagram(&mut self, bytes: &[u8]) -> Option<Option<(Asked, Option<PeerReport>)>> {
         let at = self.on_the_way.iter().position(|question| read(bytes, question.number).is_some())?;
         let question = self.on_the_way.remove(at)?;
         let reply = read(bytes, question.number)?;
-        Some(self.joined(question.connection, reply).map(|report| (question.connection, report)))
+        Some(self.joined(question.connection, reply))
     }
 
-    /// One question about a connection has come back: the report, if it is the second.
-    #[expect(clippy::option_option, reason = "half of a report, no report, a report")]
-    fn joined(&mut self, connection: u32, reply: Option<Reply>) -> Option<Option<PeerReport>> {
+    /// One question about a connection has come back: what was asked, and the report, if it is the second.
+    fn joined(&mut self, connection: u32, reply: Option<Reply>) -> Option<(Asked, Option<PeerReport>)> {
         self.came_back += 1;
         let Some(at) = self.half.iter().position(|(half, _)| *half == connection) else {
             self.half.push((connection, reply));
             return None;
         };
         let (_, other) = self.half.swap_remove(at);
-        self.under_way.remove(&connection);
+        let UnderWay { silence, at_ns, next } = self.under_way.remove(&connection)?;
+        let asked = Asked { connection, silence, at_ns: at_ns? };
+        if next.is_some() {
+            self.about(connection, next);
+        }
         let replies = [reply, other].into_iter().flatten();
         let responder = replies.clone().find_map(|reply| match reply {
             Reply::Reflector(introduction) => Some(Responder::from(introduction)),
@@ -306,7 +340,7 @@ impl Inquiry {
             Reply::Connection(answer) => Some(PeerReport::from(answer)),
             Reply::Reflector(_) => None,
         });
-        Some(report.map(|report| PeerReport { responder, ..report }))
+        Some((asked, report.map(|report| PeerReport { responder, ..report })))
     }
 }
 
@@ -326,7 +360,7 @@ mod tests {
 
     fn ask(connections: impl IntoIterator<Item = u32>) -> (Inquiry, Vec<u8>) {
         let mut inquiry = Inquiry::new(7);
-        connections.into_iter().for_each(|connection| _ = inquiry.about(connection, None));
+        connections.into_iter().for_each(|connection| inquiry.about(connection, None));
         let mut sent = Vec::new();
         while let Some(question) = inquiry.next_question(0) {
             sent.extend_from_slice(&question);
@@ -360,7 +394,7 @@ mod tests {
             let mut reports = Vec::new();
             for piece in answered(sent).chunks(chunk) {
                 inquiry
-                    .receive(piece, |connection, report| reports.push((connection, report)))
+                    .receive(piece, |asked, report| reports.push((asked.connection, report)))
                     .expect("echoes");
             }
             let [(3, Some(three)), (1, Some(one)), (2, Some(two))] = reports[..] else {
@@ -387,11 +421,30 @@ mod tests {
         assert_eq!((report.last_seq, report.responder), (Some(30), None));
     }
 
+    /// A question about a silence was still out when the next one was to be asked about: that was dropped, and the reply to
+    /// the first taken for it.
+    #[test]
+    fn a_reply_bears_what_was_asked_and_when_and_the_next_question_waits_for_it() {
+        let mut inquiry = Inquiry::new(7);
+        let asked = |silence, at_ns| Asked { connection: 3, silence: Some(silence), at_ns };
+        let mut replies = Vec::new();
+        inquiry.about(3, Some((10, 20)));
+        inquiry.about(3, Some((10, 20)));
+        for (silence, at_ns) in [((10, 20), 25), ((40, 50), 70)] {
+            let questions: Vec<u8> = std::iter::from_fn(|| inquiry.next_question(at_ns)).flatten().collect();
+            assert_eq!(questions.len(), 2 * HEADER_LEN, "one question of each kind");
+            inquiry.about(3, Some((40, 50)));
+            inquiry.receive(&answered(questions), |asked, _| replies.push(asked)).expect("echoes");
+            assert_eq!(replies.pop(), Some(asked(silence, at_ns)));
+        }
+        assert!(inquiry.is_done());
+    }
+
     #[test]
     fn a_plain_echo_is_no_report() {
         let (mut inquiry, sent) = ask([3]);
         let mut reports = Vec::new();
-        inquiry.receive(&sent, |connection, report| reports.push((connection, report))).expect("an echo");
+        inquiry.receive(&sent, |asked, report| reports.push((asked.connection, report))).expect("an echo");
         assert_eq!(reports, [(3, None)]);
     }
 
@@ -413,8 +466,9 @@ mod tests {
         let (mut inquiry, sent) = ask([3, 1]);
         let bytes = answered(sent);
         let echoes: Vec<&[u8]> = bytes.chunks(64).collect();
-        let mut told =
-            |i: usize| inquiry.receive_datagram(echoes[i]).map(|told| told.map(|(connection, _)| connection));
+        let mut told = |i: usize| {
+            inquiry.receive_datagram(echoes[i]).map(|told| told.map(|(asked, _)| asked.connection))
+        };
         assert_eq!(
             [3, 0, 3, 1, 2].map(&mut told),
             [Some(None), Some(None), None, Some(Some(3)), Some(Some(1))]

@@ -7,9 +7,9 @@ use fathom_core::probe::{
     Input, LinkId, NetError, Output, Probe, Progress, Purpose, Request, Settings, Transport, Worker,
 };
 use fathom_core::schedule::Pace;
-use fathom_core::verdict::Fresh;
-use fathom_wire::Question;
+use fathom_core::verdict::{Direction, Fresh};
 use fathom_wire::rfc8762::{ErrorEstimate, Reflection};
+use fathom_wire::{About, Answer, ConnectionView, Introduction, Question, Reply, Stamper, Standing};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -353,4 +353,69 @@ fn why_not_sent(takes: bool) -> Vec<String> {
 fn what_a_stopped_process_did_not_send_the_connection_did_not_refuse() {
     assert_eq!(why_not_sent(true), ["late"]);
     assert_eq!(why_not_sent(false), ["blocked"]);
+}
+
+/// A reflector's echo of these bytes, whose answers to questions say this of the connection.
+fn answered(mut bytes: Vec<u8>, answer: Answer) -> Vec<u8> {
+    Stamper::default().pass_answering(ConnectionView::default(), &mut bytes, |question| {
+        Some(match question.about {
+            About::Connection => Reply::Connection(answer),
+            About::Reflector => Reply::Reflector(Introduction::default()),
+        })
+    });
+    bytes
+}
+
+/// Two silences of one connection, each of which lasts so many tenths of a second and ends by all echoes; the reflector got each
+/// request at once, and all was held up on the way back. What it says of the first silence comes `later` tenths of a
+/// second into the second one. What the explanations say: the direction that each names.
+fn held_up_answer(first: u64, later: u64, second: u64) -> Vec<Option<Direction>> {
+    let pace = Pace::Every(100 * MS);
+    let stall_after_ns = Some(300 * MS);
+    let mut hand = Hand::connected(Settings { pace, stall_after_ns, ..settings(Transport::Tcp) });
+    let lane = hand.lanes[0];
+    let (mut sent, mut reply) = (0, None);
+    for silence in [1, first, 1, second] {
+        let mut echoes = Vec::new();
+        for tenth in 0..silence {
+            hand.until(hand.now + 100 * MS);
+            let messages = hand.sent_on(lane);
+            sent += messages.len() as u64;
+            echoes.extend(messages.concat());
+            if let Some(&(_, canary)) = hand.canaries.first()
+                && reply.is_none()
+            {
+                hand.connects(canary);
+                let asked = hand.sent_on(canary).concat();
+                let answer = Answer { standing: Standing::Open, last_seq: sent - 1, ..Answer::default() };
+                reply = Some((canary, answered(asked, answer)));
+            }
+            if silence == second
+                && tenth == later
+                && let Some((canary, bytes)) = &reply
+            {
+                hand.receives(*canary, &bytes.clone());
+            }
+        }
+        hand.receives(lane, &answered(echoes, Answer::default()));
+    }
+    hand.until(hand.now + 60 * S);
+    let told = |event: &Event| match &event.kind {
+        EventKind::ConnectionExplained { explanation, .. } => Some(explanation.direction),
+        _ => None,
+    };
+    hand.events.iter().filter_map(told).collect()
+}
+
+/// A reflector was asked about a silence, and its answer came in the next one: of that it could not know, and its "up to this
+/// request" was taken for "none of the missing ones". It had received each.
+#[test]
+fn an_answer_about_an_earlier_silence_says_nothing_of_this_one() {
+    for first in [11, 12, 13] {
+        for later in [1, 9, 11, 12] {
+            let told = held_up_answer(first, later, 14);
+            assert_eq!(told.len(), 2, "two silences: {told:?}");
+            assert!(!told.contains(&Some(Direction::Forward)), "{first}, {later}: {told:?}");
+        }
+    }
 }

@@ -269,8 +269,9 @@ impl Links {
         let Some(flow) = self.flows.get_mut(&id) else { return Heard::Nothing };
         if flow.role == Role::Report {
             let mut reports: Vec<(u32, PeerReport)> = Vec::new();
-            let told =
-                self.inquiry.receive(bytes, |id, report| reports.extend(report.map(|report| (id, report))));
+            let told = self.inquiry.receive(bytes, |asked, report| {
+                reports.extend(report.map(|report| (asked.connection, report)));
+            });
             self.reports.extend(reports);
             let was_all = told.is_err() || self.inquiry.is_done();
             return if was_all { Heard::Reported } else { Heard::Nothing };

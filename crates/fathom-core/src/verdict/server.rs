@@ -13,11 +13,13 @@ const SOON_NS: u64 = 60_000_000_000;
 pub struct Reported {
     /// What it said.
     pub report: PeerReport,
-    /// When that came, by this host's monotonic clock.
+    /// When it was asked, by this host's monotonic clock. It answered between then and `at_ns`: a reply may be held up.
+    pub asked_ns: u64,
+    /// When that came, by the same.
     pub at_ns: u64,
     /// The first sample of the silence: the one after the last that was answered.
     pub first_missing: u64,
-    /// Samples that had been sent.
+    /// Samples that had been sent when it was to be asked.
     pub sent: u64,
     /// It was asked when the connection had ended.
     pub after_end: bool,
@@ -32,7 +34,7 @@ impl Reported {
             return Some(Direction::Forward);
         }
         let too_late = |read: u64| read + round_trip_ns + TOLD_WITHIN_NS > ended_ns;
-        (!self.read_ns().is_some_and(too_late)).then_some(Direction::Return)
+        (!self.read_ns().is_some_and(|(_, latest)| too_late(latest))).then_some(Direction::Return)
     }
 
     /// Whether it did not end the connection. That it had not yet, when it was asked before the end, says nothing of that.
@@ -40,26 +42,36 @@ impl Reported {
         self.report.is_not_its_doing() && (self.after_end || self.report.standing != Standing::Open)
     }
 
-    /// When it last read from the connection.
-    fn read_ns(&self) -> Option<u64> {
-        let ago_ns = self.report.responder.and_then(|who| who.received_ago_ns)?;
-        Some(self.at_ns.saturating_sub(ago_ns))
+    /// When it was that the reflector calls so long ago: at the earliest, at the latest.
+    fn ago(&self, ago_ns: u64) -> (u64, u64) {
+        (self.asked_ns.saturating_sub(ago_ns), self.at_ns.saturating_sub(ago_ns))
+    }
+
+    /// When it last read from the connection: at the earliest, at the latest.
+    fn read_ns(&self) -> Option<(u64, u64)> {
+        Some(self.ago(self.report.responder?.received_ago_ns?))
     }
 
     /// Whether it read from the connection after the end, so that requests were under way then.
     pub(super) fn received_after(&self, ended_ns: u64) -> bool {
-        self.read_ns().is_some_and(|read| read > ended_ns + TOLD_WITHIN_NS)
+        self.read_ns().is_some_and(|(earliest, _)| earliest > ended_ns + TOLD_WITHIN_NS)
     }
 
-    /// Its latest long pause: from, to.
-    pub(super) fn pause(&self) -> Option<(u64, u64)> {
+    /// How much of a silence lies in its latest long pause: at the least, at the most.
+    pub(super) fn paused_ns(&self, (from_ns, to_ns): (u64, u64)) -> Option<(u64, u64)> {
         let who = self.report.responder?;
-        let to = self.at_ns.saturating_sub(who.paused_ago_ns?);
-        Some((to.saturating_sub(who.paused_ns?), to))
+        let (lasted_ns, (earliest, latest)) = (who.paused_ns?, self.ago(who.paused_ago_ns?));
+        let inside = |from: u64, to: u64| to.min(to_ns).saturating_sub(from.max(from_ns));
+        let ended = |to: u64| inside(to.saturating_sub(lasted_ns), to);
+        // The earlier or the later it was, the less of it lies inside: least at one of both ends.
+        let least = ended(earliest).min(ended(latest));
+        let most = inside(earliest.saturating_sub(lasted_ns), latest).min(lasted_ns);
+        Some((least, most))
     }
 
-    fn began_ns(&self) -> Option<u64> {
-        Some(self.at_ns.saturating_sub(self.report.responder?.age_ns))
+    /// When it began to run: at the earliest, at the latest.
+    fn began_ns(&self) -> Option<(u64, u64)> {
+        Some(self.ago(self.report.responder?.age_ns))
     }
 }
 
@@ -74,7 +86,7 @@ pub(super) enum Server {
     ReplacedBefore,
     /// The same, soon after its end.
     ReplacedSoon,
-    /// The same, later.
+    /// The same, later, or it is not known when.
     ReplacedLater,
     /// Another place behind the same address.
     Elsewhere,
@@ -90,20 +102,22 @@ pub(super) fn server(
     (opened_ns, ended_ns): (u64, u64),
 ) -> Server {
     let Some(reported) = reported else { return Server::NotKnown };
-    let (Some(Responder { identity, .. }), Some(began)) = (reported.report.responder, reported.began_ns())
+    let (Some(Responder { identity, .. }), Some((earliest, latest))) =
+        (reported.report.responder, reported.began_ns())
     else {
         return Server::NotKnown;
     };
-    let soon = began <= ended_ns + SOON_NS;
+    let soon = latest <= ended_ns + SOON_NS;
     match served_by {
         Some(served) if served == identity => Server::Same,
         Some(served) if !fathom_wire::is_same_place(served, identity) => Server::Elsewhere,
         // It ran before the connection was made: so both do, or did, at one place, and the connection was with either.
-        Some(_) if began < opened_ns => Server::NotKnown,
-        Some(_) if began < ended_ns => Server::ReplacedBefore,
-        Some(_) if soon => Server::ReplacedSoon,
+        Some(_) if earliest < opened_ns => Server::NotKnown,
+        Some(_) if latest < ended_ns => Server::ReplacedBefore,
+        // Where the reply was held up, that may have been before the end or after.
+        Some(_) if soon && earliest >= ended_ns => Server::ReplacedSoon,
         Some(_) => Server::ReplacedLater,
-        None if began + TOLD_WITHIN_NS >= ended_ns && soon => Server::BeganAfter,
+        None if earliest + TOLD_WITHIN_NS >= ended_ns && soon => Server::BeganAfter,
         None => Server::NotKnown,
     }
 }

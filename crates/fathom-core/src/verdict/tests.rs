@@ -92,7 +92,7 @@ fn reported(standing: Standing, last_seq: u64, identity: u32, age_s: u64) -> Rep
         began_ns: (!known).then_some(1_000),
         responder: Some(responder),
     };
-    Reported { report, at_ns: END + S, first_missing: 60, sent: 100, after_end: true }
+    Reported { report, asked_ns: END + S, at_ns: END + S, first_missing: 60, sent: 100, after_end: true }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it reads as the field has it")]
@@ -212,10 +212,10 @@ fn row_4_a_restart_after_the_death_leaves_open_what_it_was() {
     // The process that could tell of a pause of its host's, or of its host's end, is gone.
     let silent = explain(&Facts { reported: Some(later), ..cut });
     assert_eq!(silent.could_be, [Verdict::PathDown, Verdict::PeerDown, Verdict::PeerPaused]);
-    later.at_ns += 3_600 * S;
+    (later.asked_ns, later.at_ns) = (later.asked_ns + 3_600 * S, later.at_ns + 3_600 * S);
     let silent = explain(&Facts { reported: Some(later), ..cut });
     assert_eq!(silent.could_be, [Verdict::PathDown, Verdict::PeerDown, Verdict::PeerPaused]);
-    later.at_ns -= 3_600 * S;
+    (later.asked_ns, later.at_ns) = (later.asked_ns - 3_600 * S, later.at_ns - 3_600 * S);
     // It had begun in the silence: the one that served the connection was gone before its end.
     let facts = Facts { reported: restarted(3), fresh: Fresh::Refused, ..cut };
     assert_eq!(told(&facts), (Verdict::PeerDown, None, Some(Confidence::High)));

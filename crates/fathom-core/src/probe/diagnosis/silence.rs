@@ -1,7 +1,9 @@
 //! One connection's silence: samples are out and nothing comes back. What is seen while it lasts is kept, because after
 //! an error the kernel's view reads zero.
 
+use super::canary::Doubted;
 use crate::event::TcpInfo;
+use crate::peer_report::{Asked, PeerReport};
 use crate::stall::{Change, Stall, Watch};
 use crate::verdict::{Acknowledged, Reported, Room};
 
@@ -47,8 +49,8 @@ struct Seen {
     remote_pause_ns: u64,
     /// The peer report on this connection.
     reported: Option<Reported>,
-    /// Whether the reflector has been asked.
-    asked: bool,
+    /// What was known when the reflector was first to be asked.
+    doubted: Option<Doubted>,
 }
 
 /// The sample that is missed, as the kernel counts it.
@@ -167,13 +169,24 @@ impl Silence {
         self.seen().remote_pause_ns += duration_ns;
     }
 
-    pub(in crate::probe) fn peer_reported(&mut self, reported: Reported) {
-        self.seen().reported = Some(reported);
+    /// What the reflector said of this connection, when it was asked about this silence or about an earlier one.
+    pub(in crate::probe) fn peer_reported(&mut self, now: u64, asked: Asked, report: PeerReport) {
+        if let Some(reported) = self.doubted().and_then(|doubted| doubted.reported(asked, report, now)) {
+            self.seen().reported = Some(reported);
+        }
     }
 
     /// Whether the reflector is to be asked about this silence: once.
-    pub(in crate::probe) fn asks(&mut self) -> bool {
-        !std::mem::replace(&mut self.seen().asked, true)
+    pub(in crate::probe) fn asks(&mut self, doubted: Doubted) -> bool {
+        let seen = self.seen();
+        let first = seen.doubted.is_none();
+        seen.doubted.get_or_insert(doubted);
+        first
+    }
+
+    /// What was known when the reflector was first to be asked about it.
+    pub(in crate::probe) fn doubted(&self) -> Option<Doubted> {
+        self.seen.as_ref()?.doubted
     }
 
     pub(in crate::probe) fn remote_pause_ns(&self) -> Option<u64> {

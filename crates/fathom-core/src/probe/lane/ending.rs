@@ -61,6 +61,7 @@ impl Lane {
         let Link::Open(connection) = std::mem::replace(&mut self.link, Link::Idle) else { return };
         let (ordinal, view, size) =
             (connection.ordinal(), connection.local_view(), connection.missing_size());
+        let doubted = connection.silence.doubted();
         connection.close(now, self.path, cause, errno, error, cx);
         cx.emit(Output::Close { link: self.link() });
         path.disconnected(facts.idle, cause.is_loss());
@@ -71,7 +72,7 @@ impl Lane {
             path.addresses.never_answered(remote);
         }
         if cause.is_loss() {
-            let death = Death { connection: ordinal, facts, view, size, replied: false, asked_before: false };
+            let death = Death { connection: ordinal, facts, view, size, replied: false, doubted };
             path.canaries.explain_death(now, death, remote, cx);
         }
         (self.armed, self.asking) = (Armed::default(), false);

@@ -5,7 +5,7 @@ use crate::cause::ClosingCause;
 use crate::event::{EventKind, TcpInfo};
 use crate::probe::connection::Connection;
 use crate::probe::context::Context;
-use crate::probe::diagnosis::canary::explained;
+use crate::probe::diagnosis::canary::{Doubted, explained};
 use crate::probe::diagnosis::ways::between;
 use crate::probe::path::Path;
 use crate::probe::policy::give_up;
@@ -142,8 +142,9 @@ pub(super) fn look(
         cx.event(now, Some(path.index()), Some(ordinal), kind);
     }
     if now.saturating_sub(from_ns) >= threshold_ns.max(DOUBT_AFTER_NS) {
-        let (first, remote, size) =
-            (connection.silence.asks(), connection.remote(), connection.missing_size());
+        let view = connection.local_view();
+        let first = connection.silence.asks(Doubted { since_ns: from_ns, view });
+        let (remote, size) = (connection.remote(), connection.missing_size());
         path.canaries.doubt(now, ordinal, from_ns, first, (remote, size), cx);
     }
     Next::LookAt(give_up_at.map_or(next, |at| next.min(at)))

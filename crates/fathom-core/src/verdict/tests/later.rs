@@ -141,3 +141,57 @@ fn where_others_passed_during_the_silence_and_were_lost_too_it_may_have_been_the
         assert_eq!(verdict(&facts), Verdict::PathDown);
     }
 }
+
+/// What a reflector calls so long ago is counted from its answer, and a reply may be held up: the answer was given at any time
+/// between the question and the reply. What is said holds for each of those times.
+#[test]
+fn a_reply_that_was_held_up_makes_nothing_surer() {
+    let ends = [
+        DEAD,
+        BROKEN,
+        STALLED,
+        Facts { fresh: Fresh::Refused, ..BROKEN },
+        Facts { fresh: Fresh::NoAnswer, meanwhile: Fresh::NotTried, ..DEAD },
+        Facts { served_by: None, fresh: Fresh::Refused, ..BROKEN },
+    ];
+    // Who knows the connection is the one that served it.
+    let who = [
+        (Standing::NotKnown, SUCCESSOR),
+        (Standing::NotKnown, SERVED),
+        (Standing::Open, SERVED),
+        (Standing::Failed, SERVED),
+        (Standing::ClosedByProbe, SERVED),
+    ];
+    let spans = [None, Some(S / 10), Some(S / 2), Some(2 * S), Some(7 * S)];
+    let mut surer = Vec::new();
+    for (end, facts) in ends.iter().enumerate() {
+        for (standing, identity) in who {
+            for (read_ago, pause) in spans.iter().flat_map(|read| spans.map(|pause| (*read, pause))) {
+                for age_ns in [S / 2, 3 * S, 1_000 * S] {
+                    let report = with(Some(reported(standing, 60, identity, 0)), |who| {
+                        who.age_ns = age_ns;
+                        who.received_ago_ns = read_ago.filter(|_| standing != Standing::NotKnown);
+                        (who.paused_ago_ns, who.paused_ns) = (pause, pause.map(|ago| 5 * S + ago / 2));
+                    });
+                    let between = |asked_ns, at_ns| {
+                        told(&Facts {
+                            reported: report.map(|it| Reported { asked_ns, at_ns, ..it }),
+                            ..*facts
+                        })
+                    };
+                    let (verdict, direction, confidence) = between(END + S, END + 9 * S);
+                    let each = (0..=16).map(|half| END + S + half * S / 2).map(|at| between(at, at));
+                    let mut others = each.filter(|(v, d, c)| {
+                        (verdict != Verdict::Unknown && (*v != verdict || *c < confidence))
+                            || direction.is_some_and(|way| *d != Some(way))
+                    });
+                    if let Some(other) = others.next() {
+                        let case = (end, standing, identity == SERVED, read_ago, pause, age_ns);
+                        surer.push(format!("{case:?}: {verdict:?} {direction:?} {confidence:?}, {other:?}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(surer.is_empty(), "{} are surer:\n{}", surer.len(), surer[..surer.len().min(20)].join("\n"));
+}

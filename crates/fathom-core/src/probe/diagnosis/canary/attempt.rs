@@ -1,7 +1,7 @@
 //! One canary connection: what it asks, what came back, and how long it may take.
 
 use crate::clock::ClockMap;
-use crate::peer_report::{Inquiry, PeerReport};
+use crate::peer_report::{Asked, Inquiry, PeerReport};
 use crate::probe::context::Context;
 use crate::probe::io::{Piece, Progress};
 use crate::probe::protocol::stamp;
@@ -51,8 +51,8 @@ enum Large {
     Echoed,
 }
 
-/// A peer report, and the connection it is about; `None`: it was echoed, not answered.
-pub(in crate::probe) type Reply = (u32, Option<PeerReport>);
+/// A peer report, and what was asked; `None`: it was echoed, not answered.
+pub(in crate::probe) type Reply = (Asked, Option<PeerReport>);
 
 /// See the module.
 #[derive(Debug)]
@@ -141,10 +141,9 @@ impl Canary {
         self.stream.is_some()
     }
 
-    /// The reflector is to be asked about this connection, which was silent between these times. False: a question about it
-    /// is still to come back.
-    pub(super) fn ask_about(&mut self, (connection, from_ns, to_ns): (u32, u64, u64)) -> bool {
-        self.inquiry.about(connection, Some((from_ns, to_ns)))
+    /// The reflector is to be asked about this connection, which was silent between these times.
+    pub(super) fn ask_about(&mut self, (connection, from_ns, to_ns): (u32, u64, u64)) {
+        self.inquiry.about(connection, Some((from_ns, to_ns)));
     }
 
     /// Whether something waits that the driver is to be asked to send. It is taken as asked then.
@@ -270,7 +269,7 @@ impl Canary {
             Transport::Tcp => {
                 stream.receive(&receipt, bytes, sink);
                 let rest = rest.unwrap_or_default();
-                self.inquiry.receive(&rest, |connection, report| replies.push((connection, report))).is_ok()
+                self.inquiry.receive(&rest, |asked, report| replies.push((asked, report))).is_ok()
             }
             Transport::Udp => {
                 match self.inquiry.receive_datagram(bytes) {

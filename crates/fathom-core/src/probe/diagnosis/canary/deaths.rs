@@ -1,7 +1,7 @@
 //! Deaths whose explanation waits: for what a canary connection meets, and for the peer report on them. Thousands may die
 //! at one moment, so each is found by its number.
 
-use crate::peer_report::PeerReport;
+use crate::peer_report::{Asked, PeerReport};
 use crate::verdict::{Facts, Reported};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,10 +16,31 @@ pub(in crate::probe) struct LocalView {
 }
 
 impl LocalView {
-    /// With what the reflector said, which came at `at_ns`; `after_end`: it was asked when the connection had ended.
-    pub(in crate::probe) fn beside(self, report: PeerReport, at_ns: u64, after_end: bool) -> Reported {
+    /// With what the reflector said, which was asked and came at these times; `after_end`: it was asked when the connection
+    /// had ended.
+    pub(in crate::probe) fn beside(
+        self,
+        report: PeerReport,
+        (asked_ns, at_ns): (u64, u64),
+        after_end: bool,
+    ) -> Reported {
         let Self { first_missing, sent } = self;
-        Reported { report, at_ns, first_missing, sent, after_end }
+        Reported { report, asked_ns, at_ns, first_missing, sent, after_end }
+    }
+}
+
+/// A silence that the reflector is asked about: since when it lasts, and what this end knows then.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::probe) struct Doubted {
+    pub(in crate::probe) since_ns: u64,
+    pub(in crate::probe) view: LocalView,
+}
+
+impl Doubted {
+    /// What the reflector said, if this is the silence that it was asked about: a reply may be held up until another one.
+    pub(in crate::probe) fn reported(self, asked: Asked, report: PeerReport, at_ns: u64) -> Option<Reported> {
+        let same = asked.silence.is_some_and(|(from_ns, _)| from_ns == self.since_ns);
+        same.then(|| self.view.beside(report, (asked.at_ns, at_ns), false))
     }
 }
 
@@ -33,14 +54,20 @@ pub(in crate::probe) struct Death {
     pub(in crate::probe) size: u32,
     /// Whether the question about it came back, answered or not.
     pub(in crate::probe) replied: bool,
-    /// A question about it, which was asked while it was open, is still to come back.
-    pub(in crate::probe) asked_before: bool,
+    /// Its last silence, if that was asked about while it was open.
+    pub(in crate::probe) doubted: Option<Doubted>,
 }
 
 impl Death {
     /// The connection, and when it was silent before its end: from, to.
     pub(super) fn silence(&self) -> (u32, u64, u64) {
         (self.connection, self.facts.from_ns(), self.facts.ended_ns)
+    }
+
+    /// Whether this was asked about its end.
+    fn is_what_was(&self, asked: Asked) -> bool {
+        let (connection, from_ns, to_ns) = self.silence();
+        asked.connection == connection && asked.silence == Some((from_ns, to_ns))
     }
 }
 
@@ -67,20 +94,21 @@ impl Waiting {
         self.deaths.iter().map(Death::silence)
     }
 
-    /// Brings the reply to the question about a connection: its death, if that waits here. One to a question of before its
-    /// end leaves it without a reply.
-    pub(super) fn take_reply(
-        &mut self,
-        now: u64,
-        connection: u32,
-        report: Option<PeerReport>,
-    ) -> Option<&Death> {
-        let death = self.places.get(&connection).and_then(|&at| self.deaths.get_mut(at))?;
-        let after_end = !std::mem::take(&mut death.asked_before);
-        death.replied = after_end;
-        let reported = report.map(|report| death.view.beside(report, now, after_end));
+    /// Brings the reply to the question about a connection to its death, if that waits here (true). One to a question of
+    /// before its end leaves it without a reply.
+    pub(super) fn take_reply(&mut self, now: u64, asked: Asked, report: Option<PeerReport>) -> bool {
+        let Some(death) = self.places.get(&asked.connection).and_then(|&at| self.deaths.get_mut(at)) else {
+            return false;
+        };
+        let after_end = death.is_what_was(asked);
+        death.replied |= after_end;
+        let reported = report.and_then(|report| match death.doubted {
+            _ if after_end => Some(death.view.beside(report, (asked.at_ns, now), true)),
+            Some(doubted) => doubted.reported(asked, report, now),
+            None => None,
+        });
         death.facts.reported = reported.or(death.facts.reported);
-        Some(death)
+        true
     }
 
     /// Takes them all.
@@ -117,9 +145,9 @@ impl Unreported {
         self.deaths.iter().map(Death::silence)
     }
 
-    /// The question about a connection came back: its death, if it is one of these; it is so no more.
-    pub(super) fn take(&mut self, connection: u32) -> Option<Death> {
-        let at = self.deaths.iter().position(|death| death.connection == connection)?;
+    /// A question came back: the death it was about, if that is one of these; it is so no more.
+    pub(super) fn take(&mut self, asked: Asked) -> Option<Death> {
+        let at = self.deaths.iter().position(|death| death.is_what_was(asked))?;
         self.deaths.remove(at)
     }
 }

@@ -22,7 +22,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 
 pub(in crate::probe) use attempt::Reply;
-pub(in crate::probe) use deaths::{Death, LocalView};
+pub(in crate::probe) use deaths::{Death, Doubted, LocalView};
 
 /// Paths are not asked about more often than this.
 const GAP_NS: u64 = 2_000_000_000;
@@ -126,7 +126,7 @@ impl Canaries {
     pub(in crate::probe) fn explain_death(
         &mut self,
         now: u64,
-        mut death: Death,
+        death: Death,
         remote: SocketAddr,
         cx: &mut Context,
     ) {
@@ -138,7 +138,7 @@ impl Canaries {
         if let Some(canary) = self.current.as_mut().filter(|canary| canary.is_established())
             && cx.asks_reflectors()
         {
-            death.asked_before = !canary.ask_about(silence);
+            canary.ask_about(silence);
         }
         self.deaths.add(death);
         self.ask(now, remote, size, cx);
@@ -201,7 +201,7 @@ impl Canaries {
         }
         if cx.asks_reflectors() {
             let dead = self.deaths.silences().chain(self.unreported.silences());
-            dead.for_each(|silence| _ = canary.ask_about(silence));
+            dead.for_each(|silence| canary.ask_about(silence));
         }
         self.send(now, cx);
     }
@@ -350,25 +350,21 @@ impl Canaries {
     fn send(&mut self, now: u64, cx: &mut Context) {
         let Some(canary) = self.current.as_mut().filter(|canary| canary.is_established()) else { return };
         let wanted = self.wanted.drain(..);
-        wanted.for_each(|(connection, since_ns)| _ = canary.ask_about((connection, since_ns, now)));
+        wanted.for_each(|(connection, since_ns)| canary.ask_about((connection, since_ns, now)));
         if canary.begins_to_send(now) {
             cx.emit(Output::Send { link: self.link });
         }
     }
 
     /// Brings a reply to the death it is about; false: it is about none.
-    fn take_reply(&mut self, now: u64, (connection, report): Reply, cx: &mut Context) -> bool {
-        if let Some(death) = self.deaths.take_reply(now, connection, report) {
-            // What it says of the end is asked now.
-            if !death.replied {
-                self.wanted.push((connection, death.facts.from_ns()));
-            }
+    fn take_reply(&mut self, now: u64, (asked, report): Reply, cx: &mut Context) -> bool {
+        if self.deaths.take_reply(now, asked, report) {
             return true;
         }
-        let Some(mut death) = self.unreported.take(connection) else { return false };
+        let Some(mut death) = self.unreported.take(asked) else { return false };
         if let Some(report) = report {
-            death.facts.reported = Some(death.view.beside(report, now, true));
-            self.explained(now, connection, &death.facts, cx);
+            death.facts.reported = Some(death.view.beside(report, (asked.at_ns, now), true));
+            self.explained(now, asked.connection, &death.facts, cx);
         }
         true
     }

@@ -2,7 +2,6 @@
 
 use super::{Next, Role, Roles};
 use crate::event::TcpInfo;
-use crate::peer_report::PeerReport;
 use crate::probe::context::Context;
 use crate::probe::diagnosis::canary::Reply;
 use crate::probe::io::{Input, LinkId, NetError};
@@ -171,16 +170,15 @@ impl Roles {
 
     /// Brings what the reflector of a path said to the connections that are open.
     fn peer_reported(&mut self, now: u64, p: usize, replies: Vec<Reply>) {
-        let mut reports: BTreeMap<u32, PeerReport> =
-            replies.into_iter().filter_map(|(ordinal, report)| Some((ordinal, report?))).collect();
+        let answered = |(asked, report): Reply| Some((asked.connection, (asked, report?)));
+        let mut reports: BTreeMap<u32, _> = replies.into_iter().filter_map(answered).collect();
         let mut of_path = self.lanes.iter_mut().filter(|lane| lane.path() == p);
         while !reports.is_empty()
             && let Some(lane) = of_path.next()
         {
             let Some(connection) = lane.connection() else { continue };
-            if let Some(report) = reports.remove(&connection.ordinal()) {
-                let view = connection.local_view();
-                connection.silence.peer_reported(view.beside(report, now, false));
+            if let Some((asked, report)) = reports.remove(&connection.ordinal()) {
+                connection.silence.peer_reported(now, asked, report);
             }
         }
     }
