@@ -27,11 +27,15 @@ type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
 #[derive(Debug, Default)]
 pub struct Packer {
     encoder: Encoder,
-    /// Batches that are ready, after [`Packer::from`] bytes that are not theirs.
+    /// A batch is being ended.
+    ending: bool,
+    /// Batches that are ready, and the one that is being ended, after [`Packer::from`] bytes that are not theirs.
     bytes: Vec<u8>,
     from: usize,
+    /// The samples in those.
     samples: usize,
-    /// When the latest sample was sent.
+    /// When the latest of those was sent, and the latest of all.
+    ended_ns: i64,
     sent_ns: i64,
     spare: Spare,
 }
@@ -48,43 +52,61 @@ pub struct Packed {
 }
 
 impl Packer {
-    /// Takes a sample; gives the rows when there are [`AT_ONCE`].
+    /// Takes a sample; gives rows when there are [`AT_ONCE`] that are ready.
     pub fn push(&mut self, sample: &Sample) -> Option<Packed> {
         self.encoder.push(sample);
-        self.samples += 1;
         self.sent_ns = sample.sent_ns;
         if self.encoder.rows() >= BATCH_ROWS {
-            self.end_batch();
+            self.begin_ending();
+        } else if self.ending {
+            self.ending = !self.encoder.end_column(&mut self.bytes);
         }
-        if self.samples >= AT_ONCE { self.finish() } else { None }
+        if self.samples >= AT_ONCE && !self.ending { self.give() } else { None }
     }
 
-    fn end_batch(&mut self) {
+    /// The batch is whole; it is ended while the next one fills.
+    fn begin_ending(&mut self) {
+        self.end();
         if self.bytes.is_empty() {
             self.bytes = self.spare.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default();
             self.bytes.reserve(ROOM + BLOCK);
             self.from = self.bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
             self.bytes.resize(self.from, 0);
         }
-        self.encoder.finish(BLOCK, &mut self.bytes);
+        self.samples += self.encoder.rows();
+        self.ended_ns = self.sent_ns;
+        self.encoder.begin_ending(BLOCK, &mut self.bytes);
+        self.ending = true;
+    }
+
+    fn end(&mut self) {
+        while self.ending {
+            self.ending = !self.encoder.end_column(&mut self.bytes);
+        }
     }
 
     /// Gives what was taken; `None`: nothing was.
     pub fn finish(&mut self) -> Option<Packed> {
+        if self.encoder.rows() > 0 {
+            self.begin_ending();
+        }
+        self.end();
+        self.give()
+    }
+
+    /// Bytes that stand ready.
+    #[cfg(test)]
+    pub(crate) fn ready_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn give(&mut self) -> Option<Packed> {
         if self.samples == 0 {
             return None;
         }
-        if self.encoder.rows() > 0 {
-            self.end_batch();
-        }
         let (bytes, samples) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.samples));
-        Some(Packed {
-            bytes,
-            from: self.from,
-            samples,
-            sent_ns: self.sent_ns,
-            spare: Arc::clone(&self.spare),
-        })
+        let spare = Arc::clone(&self.spare);
+        Some(Packed { bytes, from: self.from, samples, sent_ns: self.ended_ns, spare })
     }
 }
 

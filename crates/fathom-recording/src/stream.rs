@@ -6,19 +6,17 @@
 //! Format: <https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc>
 
 mod behind;
+mod encoder;
 
 pub(crate) use behind::{Behind, MESSAGE_HEAD, behind};
+pub(crate) use encoder::Encoder;
 
 use crate::columns::{COLUMNS, Column, Kind, arrow_schema};
 use crate::damage::Damage;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
-use arrow_ipc::{
-    Buffer, Endianness, FieldNode, KeyValue, KeyValueArgs, Message, MessageArgs, MessageHeader,
-    MetadataVersion, RecordBatch, RecordBatchArgs, Type,
-};
+use arrow_ipc::{Buffer, Endianness, Message, MetadataVersion, Type};
 use arrow_schema::ArrowError;
 use fathom_core::sample::Sample;
-use flatbuffers::FlatBufferBuilder;
 use std::io::Read;
 
 /// "A 32-bit continuation indicator. The value 0xFFFFFFFF indicates a valid message."
@@ -42,143 +40,6 @@ pub(crate) fn head() -> Result<Vec<u8>, ArrowError> {
     let metadata = (bytes.len() - 8) as u32;
     bytes[4..8].copy_from_slice(&metadata.to_le_bytes());
     Ok(bytes)
-}
-
-/// Turns samples into record batches; keeps its buffers, so that nothing is allocated. A sample takes its part of the work when
-/// it comes: who has a moment between two of them is never busy for long.
-#[derive(Default)]
-pub(crate) struct Encoder {
-    flat: FlatBufferBuilder<'static>,
-    rows: usize,
-    columns: [Rows; COLUMNS.len()],
-    body: Vec<u8>,
-}
-
-/// A column of the batch to come.
-#[derive(Default)]
-struct Rows {
-    values: Vec<u8>,
-    /// A bit a row.
-    validity: Vec<u8>,
-    nulls: usize,
-}
-
-impl std::fmt::Debug for Encoder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Encoder").finish_non_exhaustive()
-    }
-}
-
-impl Encoder {
-    /// Adds a row to the batch to come.
-    pub(crate) fn push(&mut self, sample: &Sample) {
-        for (column, rows) in COLUMNS.iter().zip(&mut self.columns) {
-            let value = column.get(sample);
-            if column.nullable {
-                if self.rows.is_multiple_of(8) {
-                    rows.validity.push(0);
-                }
-                match (value, rows.validity.last_mut()) {
-                    (Some(_), Some(bits)) => *bits |= 1 << (self.rows % 8),
-                    _ => rows.nulls += 1,
-                }
-            }
-            let value = value.unwrap_or_default();
-            match column.kind {
-                Kind::U16 => rows.values.extend_from_slice(&(value as u16).to_le_bytes()),
-                Kind::U32 => rows.values.extend_from_slice(&(value as u32).to_le_bytes()),
-                Kind::U64 | Kind::I64 => rows.values.extend_from_slice(&value.to_le_bytes()),
-            }
-        }
-        self.rows += 1;
-    }
-
-    /// Appends a batch of these samples to `out`.
-    pub(crate) fn encode(&mut self, samples: &[Sample], out: &mut Vec<u8>) {
-        for sample in samples {
-            self.push(sample);
-        }
-        self.finish(8, out);
-    }
-
-    /// How many rows the batch to come has.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Appends the batch to `out`, filled up to a multiple of `unit` bytes.
-    pub(crate) fn finish(&mut self, unit: usize, out: &mut Vec<u8>) {
-        let mut nodes = [FieldNode::new(0, 0); COLUMNS.len()];
-        let mut buffers = [Buffer::new(0, 0); COLUMNS.len() * 2];
-        self.body.clear();
-        for (i, column) in self.columns.iter_mut().enumerate() {
-            nodes[i] = FieldNode::new(self.rows as i64, column.nulls as i64);
-            let validity: &[u8] = if column.nulls > 0 { &column.validity } else { &[] };
-            buffers[2 * i] = part(&mut self.body, validity);
-            buffers[2 * i + 1] = part(&mut self.body, &column.values);
-            column.nulls = 0;
-            column.validity.clear();
-            column.values.clear();
-        }
-        let rows = std::mem::take(&mut self.rows);
-        self.message(rows, &nodes, &buffers, unit, out);
-    }
-
-    fn message(
-        &mut self,
-        rows: usize,
-        nodes: &[FieldNode],
-        buffers: &[Buffer],
-        unit: usize,
-        out: &mut Vec<u8>,
-    ) {
-        let flat = &mut self.flat;
-        flat.reset();
-        let nodes = flat.create_vector(nodes);
-        let buffers = flat.create_vector(buffers);
-        let batch = RecordBatch::create(
-            flat,
-            &RecordBatchArgs {
-                length: rows as i64,
-                nodes: Some(nodes),
-                buffers: Some(buffers),
-                compression: None,
-                variadicBufferCounts: None,
-            },
-        );
-        let key = flat.create_string(CRC_KEY);
-        let value = flat.create_string(&crc32fast::hash(&self.body).to_string());
-        let pair = KeyValue::create(flat, &KeyValueArgs { key: Some(key), value: Some(value) });
-        let metadata = flat.create_vector(&[pair]);
-        let message = Message::create(
-            flat,
-            &MessageArgs {
-                version: MetadataVersion::V5,
-                header_type: MessageHeader::RecordBatch,
-                header: Some(batch.as_union_value()),
-                bodyLength: self.body.len() as i64,
-                custom_metadata: Some(metadata),
-            },
-        );
-        flat.finish(message, None);
-        let metadata = flat.finished_data();
-        // In Arrow the metadata's length counts what fills it up.
-        let len = (8 + metadata.len() + self.body.len()).next_multiple_of(unit);
-        let padded = len - self.body.len() - 8;
-        out.extend_from_slice(&CONTINUATION);
-        out.extend_from_slice(&(padded as u32).to_le_bytes());
-        out.extend_from_slice(metadata);
-        out.resize(out.len() + padded - metadata.len(), 0);
-        out.extend_from_slice(&self.body);
-    }
-}
-
-/// Appends one buffer, padded to 8 bytes, and says where it is.
-fn part(body: &mut Vec<u8>, bytes: &[u8]) -> Buffer {
-    let start = body.len();
-    body.extend_from_slice(bytes);
-    body.resize(body.len().next_multiple_of(8), 0);
-    Buffer::new(start as i64, bytes.len() as i64)
 }
 
 /// The samples of record batches that an [`Encoder`] made.

@@ -63,10 +63,30 @@ fn what_was_packed_reads_back_over_many_segments() {
         assert_eq!(run(crate::disk::real(false), options, together, |_| {}), (all(), 0));
     }
     let mut packer = Packer::default();
-    let packed = samples(0..AT_ONCE as u64).iter().filter_map(|sample| packer.push(sample)).last().unwrap();
+    let early = samples(0..AT_ONCE as u64).iter().filter_map(|sample| packer.push(sample)).count();
+    assert_eq!(early, 0, "the last batch is ended while the next one fills");
+    let packed = packer.finish().unwrap();
     assert_eq!(packed.samples(), samples(0..AT_ONCE as u64));
     assert_eq!(packed.by_connection().values().sum::<u64>(), AT_ONCE as u64);
     assert_eq!(packed.by_connection().len(), 3);
+}
+
+/// A batch of 256 rows was ended in one go, 410 times a second: that took longer than an echo, and each such round trip was slow.
+#[test]
+fn no_sample_waits_while_a_whole_batch_is_ended() {
+    let (mut packer, mut before, mut given) = (Packer::default(), 0, 0);
+    for seq in 0..SENT {
+        if let Some(packed) = packer.push(&row(seq)) {
+            given += packed.count() as u64;
+            before = 0;
+            continue;
+        }
+        // A column of 256 values and their validity, or the head of a batch.
+        let more = packer.ready_bytes() - before;
+        assert!(more <= 2 * BLOCK, "{more} bytes at once, with sample {seq}");
+        before += more;
+    }
+    assert_eq!(given + packer.finish().map_or(0, |packed| packed.count() as u64), SENT);
 }
 
 #[test]
@@ -93,6 +113,7 @@ fn a_full_disk_takes_as_many_pieces_as_fit() {
     let mut recorder = Recorder::create_on(as_disk, &dir, manifest(), Options::default()).unwrap();
     let mut packer = Packer::default();
     let mut all = (0..5 * AT_ONCE as u64).filter_map(|seq| packer.push(&row(seq))).collect::<Vec<_>>();
+    all.extend(packer.finish());
     let four = all.split_off(1);
     recorder.push_packed(&all).unwrap();
     let room = four[..3].iter().map(|piece| piece.bytes().len() as u64).sum::<u64>();
