@@ -8,6 +8,7 @@ import re
 import pytest
 
 from support.lab_of_tofu import Cloud
+from support.terraform import served
 
 LAB = "azure-nat"
 GIVEN = (LAB, "--from", "198.51.100.7/32", "--public-jump")
@@ -15,7 +16,7 @@ GIVEN = (LAB, "--from", "198.51.100.7/32", "--public-jump")
 
 @pytest.fixture
 def nat(tmp_path, zygote):
-    return Cloud(tmp_path, zygote, LAB)
+    return Cloud(tmp_path, zygote, LAB, served("azure"))
 
 
 def sizes(cloud):
