@@ -142,14 +142,17 @@ def test_a_value_that_the_lab_refuses(attached):
     _, err = attached("up", "azure-zones", "--from", "0.0.0.0/0", code=1)
     assert "Give a network of IPv4 in CIDR notation" in err
     assert err.rstrip().endswith("; set it with --from CIDR")
+    # What the tool says of its files is no use to whoever gave a value.
+    assert "cannot plan the lab: ssh_from: Give a network" in err
+    assert "validation rule" not in err
     # By itself it would say that nobody said whence SSH may come.
     assert "azure-zones: the same command with its options goes on from here" in err
     for words, ways in (
         (("--var", "ssh_from=0.0.0.0/0"), {"--var ssh_from=VALUE"}),
         (("--from", "here", "--var", "zones=[]"), {"--from CIDR", "--var zones=VALUE"}),
-        # Of another type, over several lines, and none at all.
+        # Of another type, over several lines, and no text.
         (("--var", 'ssh_from=["a","b"]'), {"--var ssh_from=VALUE"}),
-        (("--from", "198.51.100.7/32", "--var", "user=null"), {"--var user=VALUE"}),
+        (("--from", "198.51.100.7/32", "--var", "user="), {"--var user=VALUE"}),
         (
             ("--from", "198.51.100.7/32", "--var", "region=", "--var", "port=22", "--var", 'zones=["../x"]'),
             {"--var region=VALUE", "--var port=VALUE", "--var zones=VALUE"},
