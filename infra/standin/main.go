@@ -15,9 +15,17 @@ import (
 )
 
 func main() {
+	// Otherwise five lines and more for each request, which the tool reads and throws away: a twentieth of a plan.
+	os.Setenv("TF_LOG_SDK", "off")
 	if len(os.Args) == 3 && os.Args[1] == "-version" {
 		// A provider's place in a mirror is named by it.
 		os.Stdout.WriteString(loaded(os.Args[2]).Version + "\n")
+		return
+	}
+	if len(os.Args) == 3 && os.Args[1] == "-serve" {
+		if err := serveTill(os.Stdin, os.Stdout, os.Args[2], providerOf(loaded(os.Args[2]))); err != nil {
+			log.Fatal(err)
+		}
 		return
 	}
 	own := regexp.MustCompile(`^terraform-provider-(\w+)_v`).FindStringSubmatch(filepath.Base(os.Args[0]))
@@ -25,11 +33,8 @@ func main() {
 		log.Fatalf("%s: not named as a provider is", os.Args[0])
 	}
 	schemas := loaded(own[1])
-	provider, err := newProvider(schemas)
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = tf5server.Serve(schemas.Source, func() tfprotov5.ProviderServer { return provider })
+	provider := providerOf(schemas)
+	err := tf5server.Serve(schemas.Source, func() tfprotov5.ProviderServer { return provider })
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,4 +46,12 @@ func loaded(provider string) schemaFile {
 		log.Fatal(err)
 	}
 	return schemas
+}
+
+func providerOf(schemas schemaFile) tfprotov5.ProviderServer {
+	provider, err := newProvider(schemas)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return provider
 }

@@ -2,11 +2,15 @@
 are namespaces, over real sshd by way of a jump host.
 """
 
+import shlex
+import sys
+
 import pytest
 
 from fathometer.dataset import open_recording
 from support.lab_of_namespaces import GIVEN, SERVER, ended
 from support.machines import until
+from support.programs import ROOT
 
 POINTS = [
     ("up", "after", "cloud.begun"),
@@ -25,6 +29,12 @@ POINTS = [
     ("down", "after", "left.started"),
     ("down", "after", "left.looked"),
 ]
+
+
+def test_the_docs_say_at_how_many_points_it_is_killed():
+    text = (ROOT / "docs/cloud.md").read_text()
+    assert f"at one of {len(POINTS)} points" in text
+    assert f"In {len(POINTS)} of {len(POINTS)} nothing was" in text
 
 
 def recorded(person):
@@ -50,6 +60,20 @@ def test_killed_and_gone_on_with_nothing_is_left(person, verb, when, kind):
             recorded(person)
     assert "nothing of it is left" in said
     person.nothing_is_left()
+
+
+def test_a_killed_study_in_the_way_of_another_is_named_with_how_it_is_ended(person):
+    person.up()
+    words = person.run_words()
+    person.killed("after", "run.started", *words)
+    other = ("--output", person.home / "other")
+    said = person(*words, *other, code=1)
+    assert f"the study in {person.recordings} was killed, and what it started may be in the way" in said
+    assert "it is the reflector of another study of ours, " in said
+    stop = [sys.executable, "-c", "from fathometer.cli import main; main()", "study", "stop"]
+    person.machine.run(shlex.join([*stop, str(person.recordings)]))
+    person(*words, *other)
+    assert open_recording(person.home / "other/label=same-zone/run=01").totals.samples == 40
 
 
 def test_killed_while_the_tool_works_the_next_call_waits_for_it(person):

@@ -1,14 +1,18 @@
 """What `list` says of a lab that was begun, of its journal and its state alone."""
 
 import json
+import os
+import shutil
 from datetime import UTC, datetime
 
 import pytest
 from typer.testing import CliRunner
 
+from fathometer.cloud import register
 from fathometer.cloud.command import cloud_app
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.work import summary
+from fathometer.errors import FathometerError
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
@@ -52,3 +56,104 @@ def test_a_lab_whose_state_says_nothing_is_not_just_listed_as_made(made, text, w
     made.state_file.unlink() if text is None else made.state_file.write_text(text)
     said = summary(made.directory, NOW)
     assert f"made, but terraform.tfstate {what}: what exists is not known, estimated" in said
+
+
+@pytest.fixture
+def listed(made, tmp_path, monkeypatch):
+    """`fathom cloud` for somebody who made the lab, and `az` as it is to answer."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID", raising=False)
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    made.note("where", owner="0-1", regions=[], tag="fathom-nat")
+    assert register.note(made, may_exist=False) is None
+
+    def az(text):
+        (tmp_path / "bin/az").write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin/az").chmod(0o755)
+
+    def call(*words, code=0):
+        done = CliRunner().invoke(cloud_app, [*map(str, words)])
+        assert done.exit_code == code, done.output
+        return done.output + (str(done.exception) if isinstance(done.exception, FathometerError) else "")
+
+    call.az = az
+    return call
+
+
+def test_a_lab_elsewhere_is_listed_without_being_named(made, listed):
+    line = listed("list").splitlines()[-1]
+    assert line.startswith("azure-nat  made, estimated at 0.10 to 0.20 $ an hour")
+    assert line.endswith(f"; {made.directory}")
+    # Once, however it is known.
+    assert listed("list", "--directory", made.directory).count("azure-nat  made") == 1
+
+
+def test_a_lab_whose_directory_is_gone_is_not_dropped(made, listed):
+    shutil.rmtree(made.directory)
+    for _ in range(2):
+        line = listed("list", code=1).splitlines()[-1]
+        assert line.startswith(f"azure-nat  {made.directory} is gone")
+        assert "what exists in the subscription 0-1 is not known, and may go on costing" in line
+        assert f"`fathom cloud down azure-nat --directory {made.directory}` asks the cloud" in line
+    # Another lab there is not the same.
+    other = LabPlace(made.directory)
+    other.make()
+    other.note("cloud.begun", cloud="azure", root="nat", id="2", tool="tofu", lab="azure-nat")
+    said = listed("list", code=1)
+    assert f"{made.directory} holds another lab or none" in said
+    assert "azure-nat  nothing was made yet" in said
+    # That one would be removed by the same words.
+    assert "asks the cloud once the lab that is there now is removed" in said
+
+
+def test_down_asks_the_cloud_for_a_lab_whose_directory_is_gone(made, listed):
+    shutil.rmtree(made.directory)
+    down = ("down", "azure-nat", "--directory", made.directory)
+    listed.az('echo "$*" >> "$XDG_STATE_HOME/asked"; [ "$1" = group ] || echo /subscriptions/0-1/left')
+    said = listed(*down, code=1)
+    assert "    /subscriptions/0-1/left" in said
+    assert "1 thing is left that no state knows" in said
+    listed.az("echo no login >&2; exit 1")
+    assert "the state is gone, and az group list" in listed(*down, code=1)
+    assert "without --by-state asks the cloud" in listed(*down, "--by-state", code=1)
+    assert "is gone" in listed("list", code=1)
+    listed.az("exit 0")
+    assert "nothing of it is left in the subscription 0-1" in listed(*down)
+    assert "begun here" not in listed("list")
+    assert "holds none" in listed(*down, code=1)
+
+
+def test_another_subscription_is_not_asked_for_a_lab_whose_directory_is_gone(made, listed, monkeypatch):
+    shutil.rmtree(made.directory)
+    listed.az("exit 0")
+    monkeypatch.setenv("ARM_SUBSCRIPTION_ID", "0-2")
+    said = listed("down", "azure-nat", "--directory", made.directory, code=1)
+    assert "it was made in the subscription 0-1, and the environment names 0-2" in said
+
+
+def test_a_lab_that_was_moved_is_known_where_it_is_once_it_is_named(made, listed, tmp_path):
+    moved = made.directory.rename(tmp_path / "moved")
+    assert "is gone" in listed("list", code=1)
+    assert "is gone" not in listed("list", "--directory", moved)
+    assert listed("list").splitlines()[-1].endswith(f"; {moved}")
+
+
+def test_of_what_was_never_made_nothing_is_said_when_it_is_gone(tmp_path, listed):
+    planned = LabPlace(tmp_path / "planned")
+    planned.make()
+    planned.note("cloud.begun", cloud="azure", root="nat", id="3", tool="tofu", lab="azure-zones")
+    register.note(planned, may_exist=False)
+    assert "azure-zones  nothing was made yet" in listed("list")
+    shutil.rmtree(planned.directory)
+    assert "azure-zones  " not in listed("list").partition("begun here")[2]
+    assert [entry.lab for entry in register.entries()[0]] == ["azure-nat"]
+
+
+def test_a_register_that_cannot_be_read_is_told(listed, tmp_path):
+    (file,) = (tmp_path / "state/fathom/labs").iterdir()
+    file.write_text('{"format": 1, "id"')
+    assert f"{file}  cannot be read" in listed("list", code=1)
+    # As does one of a later version.
+    file.write_text('{"format": 2}')
+    assert f"{file}  cannot be read" in listed("list", code=1)

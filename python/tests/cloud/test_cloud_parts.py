@@ -23,7 +23,7 @@ from fathometer.cloud.planned import ENDS, HOSTS, Plan, Resource, read_plan, rea
 from fathometer.cloud.prices import Price, estimate, hourly
 from fathometer.cloud.remove import down
 from fathometer.cloud.settings import Given, Proposal, end_of
-from fathometer.cloud.tool import Tool, _variables, not_passed_on
+from fathometer.cloud.tool import Tool, _errors, _variables, not_passed_on
 from fathometer.cloud.withheld import secrets_of
 from fathometer.cloud.work import Work, remaining
 from fathometer.errors import FathometerError
@@ -359,6 +359,33 @@ def test_the_variable_that_a_tool_refuses_is_known(summary, code, names):
     assert _variables({"type": "diagnostic", "diagnostic": said}) == names
     assert _variables({"type": "diagnostic", "diagnostic": {**said, "snippet": None}}) == []
     assert _variables({"type": "diagnostic", "diagnostic": {**said, "severity": "warning"}}) == []
+
+
+@pytest.mark.parametrize(
+    ("summary", "detail", "words"),
+    [
+        # As Terraform 1.11 writes them.
+        (
+            "Invalid value for variable",
+            "Name one zone or more.\n\nThis was checked by the validation rule at main.tf:30,3-13.",
+            "zones: Name one zone or more",
+        ),
+        (
+            "Invalid value for input variable",
+            "The given value is not suitable for var.zones declared at main.tf:25,1-17: list required.",
+            "zones: list required",
+        ),
+        (
+            "No value for required variable",
+            'The root module input variable "zones" is not set, and has no default value. Use a -var',
+            "zones: it has no value, and no usual one",
+        ),
+        ("Invalid function argument", "It is null.", "Invalid function argument: It is null."),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_told_without_the_tools_own_words(summary, detail, words):
+    said = {"severity": "error", "summary": summary, "detail": detail, "snippet": {"code": '"zones": 1'}}
+    assert _errors({"type": "diagnostic", "diagnostic": said}) == [words]
 
 
 def test_a_value_is_set_as_it_was_given():

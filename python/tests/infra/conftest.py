@@ -44,7 +44,7 @@ def pytest_xdist_make_scheduler(config, log):
     return ByLab(config, log)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def zygote(tmp_path_factory):
     # What `plan`, `up` and `down` import.
     imported = [f"fathometer.{name}" for name in ("cli", "cloud.make", "cloud.remove")]

@@ -7,12 +7,18 @@ import pytest
 
 from support.lab_of_tofu import GIVEN, Cloud
 from support.machines import until
-from support.terraform import program
+from support.terraform import program, served
 
 
 @pytest.fixture
 def cloud(tmp_path, zygote):
     return Cloud(tmp_path, zygote)
+
+
+@pytest.fixture
+def attached(tmp_path, zygote):
+    """One whose tool asks a provider that runs already."""
+    return Cloud(tmp_path, zygote, more=served("azure"))
 
 
 def test_a_lab_is_planned_made_and_removed(cloud):
@@ -44,14 +50,14 @@ def test_a_lab_is_planned_made_and_removed(cloud):
     assert list(cloud.place.parent.iterdir()) == []
 
 
-def test_who_says_no_pays_nothing(cloud):
-    _, err = cloud("up", *GIVEN, code=1, answer="n\n")
+def test_who_says_no_pays_nothing(attached):
+    _, err = attached("up", *GIVEN, code=1, answer="n\n")
     assert "nobody wanted it" in err
-    assert "apply.started" not in cloud.kinds()
-    _, err = cloud("up", *GIVEN, code=1)
+    assert "apply.started" not in attached.kinds()
+    _, err = attached("up", *GIVEN, code=1)
     assert "nobody answered; answer y, or add --yes" in err
-    cloud("down", "azure-zones")
-    assert not cloud.place.exists()
+    attached("down", "azure-zones")
+    assert not attached.place.exists()
 
 
 def test_a_longer_life_is_a_change_that_is_asked_about(cloud):
@@ -99,12 +105,12 @@ def test_ctrl_c_while_things_are_made_loses_none_of_them(cloud):
     assert not cloud.place.exists()
 
 
-def test_a_program_that_is_missing_is_named_with_where_to_get_it(cloud):
-    (cloud.programs / "tofu").unlink()
-    _, err = cloud("up", *GIVEN, code=1)
+def test_a_program_that_is_missing_is_named_with_where_to_get_it(attached):
+    (attached.programs / "tofu").unlink()
+    _, err = attached("up", *GIVEN, code=1)
     assert "neither `tofu` nor `terraform` is in PATH; install OpenTofu (https://opentofu.org/" in err
-    (cloud.programs / "terraform").symlink_to(program())
-    assert "to be made" in cloud("plan", *GIVEN)[0]
+    (attached.programs / "terraform").symlink_to(program())
+    assert "to be made" in attached("plan", *GIVEN)[0]
 
 
 @pytest.mark.parametrize(
@@ -131,23 +137,26 @@ def test_a_wrong_command_line(cloud, words, says):
     assert says in err
 
 
-def test_a_value_that_the_lab_refuses(cloud):
+def test_a_value_that_the_lab_refuses(attached):
     """A wrong `--from` was advised to be set with `--var`."""
-    _, err = cloud("up", "azure-zones", "--from", "0.0.0.0/0", code=1)
+    _, err = attached("up", "azure-zones", "--from", "0.0.0.0/0", code=1)
     assert "Give a network of IPv4 in CIDR notation" in err
     assert err.rstrip().endswith("; set it with --from CIDR")
+    # What the tool says of its files is no use to whoever gave a value.
+    assert "cannot plan the lab: ssh_from: Give a network" in err
+    assert "validation rule" not in err
     # By itself it would say that nobody said whence SSH may come.
     assert "azure-zones: the same command with its options goes on from here" in err
     for words, ways in (
         (("--var", "ssh_from=0.0.0.0/0"), {"--var ssh_from=VALUE"}),
         (("--from", "here", "--var", "zones=[]"), {"--from CIDR", "--var zones=VALUE"}),
-        # Of another type, over several lines, and none at all.
+        # Of another type, over several lines, and no text.
         (("--var", 'ssh_from=["a","b"]'), {"--var ssh_from=VALUE"}),
-        (("--from", "198.51.100.7/32", "--var", "user=null"), {"--var user=VALUE"}),
+        (("--from", "198.51.100.7/32", "--var", "user="), {"--var user=VALUE"}),
         (
             ("--from", "198.51.100.7/32", "--var", "region=", "--var", "port=22", "--var", 'zones=["../x"]'),
             {"--var region=VALUE", "--var port=VALUE", "--var zones=VALUE"},
         ),
     ):
-        _, err = cloud("up", "azure-zones", *words, code=1)
+        _, err = attached("up", "azure-zones", *words, code=1)
         assert set(err.rstrip().rpartition("; set it with ")[2].split(" and ")) == ways

@@ -7,7 +7,9 @@ import re
 
 import pytest
 
+from fathometer.cloud.journal import LabPlace
 from support.lab_of_tofu import Cloud
+from support.terraform import served
 
 LAB = "azure-nat"
 GIVEN = (LAB, "--from", "198.51.100.7/32", "--public-jump")
@@ -15,7 +17,7 @@ GIVEN = (LAB, "--from", "198.51.100.7/32", "--public-jump")
 
 @pytest.fixture
 def nat(tmp_path, zygote):
-    return Cloud(tmp_path, zygote, LAB)
+    return Cloud(tmp_path, zygote, LAB, served("azure"))
 
 
 def sizes(cloud):
@@ -28,7 +30,7 @@ def test_a_plan_that_is_refused_changes_nothing_of_the_lab(nat):
     nat("up", *GIVEN, "--yes")
     for words, says in (
         ("--var ssh_from=10.0.0.0/8", "Give a network of IPv4 in CIDR notation"),
-        ("--var port=null", "not kept, as it could not be planned: port"),
+        ("--var port=22", "not kept, as it could not be planned: port"),
         ("--from 10.0.0.0/8", "not kept, as it could not be planned: --from"),
     ):
         assert says in nat("plan", LAB, *words.split(), code=1)[1]
@@ -64,14 +66,24 @@ def test_what_was_planned_or_declined_is_not_the_labs(nat):
 
 
 def test_what_is_planned_holds_for_up_where_nothing_is_made(nat):
-    _, err = nat("plan", *GIVEN, "--for", "2h", "--var", "size=Standard_D4s_v5")
+    _, err = nat(
+        "plan", *GIVEN, "--for", "2h", "--var", "size=Standard_D4s_v5", "--var", "idle_timeout_minutes=9"
+    )
     assert "made now, its hosts end at" in err
     # Of nothing nothing goes on costing.
     assert "goes on costing" not in err
     # One that is refused takes nothing away of it, and is not kept.
-    nat("plan", LAB, "--var", "port=null", code=1)
+    nat("plan", LAB, "--var", "port=22", code=1)
     assert "nobody wanted it" in nat("up", LAB, "--var", "size=Standard_D8s_v5", code=1, answer="n\n")[1]
-    _, err = nat("up", LAB, "--yes")
+    _, err = nat("up", LAB, "--var", "idle_timeout_minutes=null", "--yes")
     assert "in 1h 59m" in err
+    # What was planned before does not hold: the lab's own does.
+    assert "as usual in this lab, whatever was said before: idle_timeout_minutes" in err
+    assert "idle_timeout_minutes" not in LabPlace(nat.place).settings
+    # It is registered, as something that may cost, until nothing of it is left.
+    (entry,) = (nat.home / ".local/state/fathom/labs").iterdir()
+    told = json.loads(entry.read_text())
+    assert (told["directory"], told["may_exist"], told["tags"]) == (str(nat.place), True, ["fathom-nat"])
     assert sizes(nat) == {"Standard_D4s_v5", "Standard_B2ats_v2"}
     nat("down", LAB, "--yes", "--by-state")
+    assert not entry.exists()

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 
@@ -239,6 +240,26 @@ def test_stop_after_kill_9_of_the_runner(lab):
     assert "what was left on host a" in said
     lab.assert_nothing_left()
     assert "nothing was left" in lab.stop()
+
+
+def test_the_reflector_of_a_killed_study_is_known_where_it_is_in_the_way(lab):
+    lab.write([("a", "b")], "every = '10ms'\nfor = '10m'")
+    process = lab.begin()
+    lab.growing("a-b")
+    crash(process)
+    left, first_id = lab.output, lab.study_id
+    lab.output = left.with_name("another")
+    lab.write([("a", "b")])
+    said = lab.run(1)
+    assert f"it is the reflector of another study of ours, {first_id}" in said
+    # What it says to type.
+    lab.machines.client.run(re.search(r"or `(ssh [^`]* kill \d+)`", said)[1])
+    until(lambda: not lab.hosts["b"].jobs(first_id, "echo"), "its end")
+    lab.run()
+    assert lab.recording("a-b").totals.samples == 40
+    lab.output = left
+    lab.stop()
+    lab.assert_nothing_left()
 
 
 def test_stop_tells_of_a_host_that_it_does_not_reach(lab):

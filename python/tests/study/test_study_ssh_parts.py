@@ -34,6 +34,7 @@ from fathometer.study.ssh.answers import (
 )
 from fathometer.study.ssh.binary import binaries, binary_for, read_binary
 from fathometer.study.ssh.connection import SshConnection, options, socket_name
+from fathometer.study.ssh.holders import Holder, read_holders, remedy
 from fathometer.study.ssh.mirror import Mirror
 from fathometer.study.ssh.place import RemotePlace
 from fathometer.study.ssh.remote import Remote
@@ -461,6 +462,69 @@ def test_what_the_shell_is_asked_before_there_is_a_binary(tmp_path):
     assert [p.name for p in (home / ".fathom/bin").glob(".part*")] == [".part-4567-1"]
 
 
+def test_only_a_reflector_that_still_runs_holds_its_port(tmp_path):
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    running = subprocess.Popen(["sleep", "60"])
+    start = int(Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()[19])
+    job = tmp_path / ".fathom/studies/0a1b/b-1/jobs/reflector-tcp-7007"
+    job.mkdir(parents=True)
+
+    def holders(port=7007, **other):
+        identity = {"pid": running.pid, "start": start, "boot": boot, **other}
+        (job / "program").write_text(json.dumps(identity))
+        return read_holders(run_shell(shell.reflectors(port), tmp_path)[1])
+
+    assert holders() == [Holder("0a1b", "b-1", "tcp", running.pid)]
+    # The number is another process's by now; of an earlier start of the machine; of other ports.
+    assert holders(start=start + 1) == holders(boot="b") == holders(port=707) == holders(port=17007) == []
+    (job.parent / "reflector-udp-7007").mkdir()
+    (holder,) = holders()
+    assert [holder.is_in_the_way_of(p) for p in ("tcp", "tds", "throughput")] == [True] * 3
+    assert [holder.is_in_the_way_of(p) for p in ("udp", "stamp")] == [False] * 2
+    running.kill()
+    os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
+    # Not collected yet.
+    assert holders() == []
+    running.wait()
+    assert holders() == []
+    (job / "program").unlink()
+    assert read_holders(run_shell(shell.reflectors(7007), tmp_path)[1]) == []
+
+
+def test_a_holder_is_told_with_how_it_is_ended():
+    ssh = SshHost(address="10.0.0.1", user="me", jump="j")
+    other = remedy(Holder("0a1b", "b", "tcp", 7), "1c2d", ssh)
+    assert "another study of ours, 0a1b (process 7 there)" in other
+    assert other.endswith("or `ssh -J j me@10.0.0.1 kill 7`")
+    same = remedy(Holder("1c2d", "b", "tcp", 7), "1c2d", ssh)
+    assert 'host "b" of this study, which is the same machine' in same
+    assert "kill" not in same
+
+
+_JOB = ".fathom/studies/0/h/jobs/reflector-tcp-7"
+_IDENTITY = '{"pid":1,"start":1,"boot":"boot"}'
+_STAT = f"1 (a) S{' 1' * 40}"
+
+
+@pytest.mark.parametrize(
+    ("job", "word", "stat"),
+    [
+        (_JOB, "", ""),
+        (_JOB.replace("/0/", "/../"), _IDENTITY, _STAT),
+        (_JOB.replace("tcp", "$(x)"), _IDENTITY, _STAT),
+        (_JOB, _IDENTITY, "1 (a) S 1"),
+        (_JOB, _IDENTITY, _STAT.replace("1 1", "x 1")),
+        (_JOB, "[]", _STAT),
+        (_JOB, "{}", _STAT),
+        (_JOB, "[" * 50_000, _STAT),
+    ],
+)
+def test_what_tells_of_no_holder(job, word, stat):
+    assert [h.pid for h in read_holders(f"boot\n{_JOB}\n{_IDENTITY}\n{_STAT}\n".encode())] == [1]
+    with pytest.raises(BadAnswer):
+        read_holders(f"boot\n{job}\n{word}\n{stat}\n".encode())
+
+
 @pytest.mark.parametrize(
     "said",
     [b"", b"Linux", b"Lin\x1b[2J\nx86_64\n", b"Linux\nx86_64\nno room\nnone\n", b"Linux\n" + b"1 " * 100_000],
@@ -476,6 +540,7 @@ def test_the_lines_are_posix_sh_that_dash_and_bash_read():
         shell.install("part", "a" * 64),
         shell.attempt("a" * 64),
         shell.forget("0"),
+        shell.reflectors(7007),
     ):
         for name in ("dash", "bash"):
             subprocess.run([name, "-n"], input=lines.encode(), check=True)

@@ -16,8 +16,12 @@ MAIN = [sys.executable, "-c", "from fathometer.cli import main; main()", "cloud"
 class Cloud:
     """Called by somebody whose home has nothing but a key."""
 
-    def __init__(self, home, zygote, lab="azure-zones"):
+    def __init__(self, home, zygote, lab="azure-zones", more=None):
+        """`more`: settings besides, as those of `served`, for tests of what `fathom` makes of the tool's
+        words: the tool starts no provider then.
+        """
         _, settings = mirror()
+        settings = {**settings, **(more or {})}
         self.home, self.zygote, self.lab = home, zygote, lab
         self.programs = home / "bin"
         self.programs.mkdir()

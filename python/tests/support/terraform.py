@@ -78,7 +78,9 @@ def mirror():
     go = there("go", "/usr/local/go/bin/go")
     directory = Path(tempfile.mkdtemp(prefix="fathom-labs-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    built = run(go, "build", "-o", directory / "provider", ".", cwd=STAND_IN, check=False)
+    # Without what a debugger reads, which half of the linking would be for.
+    words = ("build", "-ldflags", "-s -w", "-o", directory / "provider", ".")
+    built = run(go, *words, cwd=STAND_IN, check=False)
     if built.returncode != 0 and re.search(r"dial tcp|no such host|proxy\.golang\.org", built.stderr):
         pytest.skip(f"what the stand-in is made of cannot be fetched: {built.stderr.splitlines()[0]}")
     assert built.returncode == 0, built.stderr
@@ -106,6 +108,26 @@ def mirror():
 
 
 @functools.cache
+def served(cloud):
+    """The settings of a tool that asks a stand-in which runs already: by itself it starts one three times for
+    a plan, and more for a test. `init` is called without these, and takes the one of the mirror.
+    """
+    directory, _ = mirror()
+    # It ends with us, however we end: its standard input does.
+    process = subprocess.Popen(
+        [directory / "provider", "-serve", PROVIDERS[cloud]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(directory)},
+        text=True,
+    )
+    atexit.register(process.communicate)
+    said = process.stdout.readline()
+    assert said, f"the stand-in for {PROVIDERS[cloud]} ended by itself"
+    return {"TF_REATTACH_PROVIDERS": said}
+
+
+@functools.cache
 def lab_of(cloud, root):
     """The one lab of a root that tests share: what is cached of it is planned, and made, once."""
     directory = Path(tempfile.mkdtemp(prefix="fathom-lab-"))
@@ -126,7 +148,8 @@ class Lab:
         self("init", "-input=false")
 
     def __call__(self, *words, check=True):
-        return run(self.tool, *words, "-no-color", cwd=self.cwd, env=self.env, check=check)
+        settings = self.env if words[0] == "init" else {**self.env, **served(self.cloud)}
+        return run(self.tool, *words, "-no-color", cwd=self.cwd, env=settings, check=check)
 
     def given(self, **variables):
         values = {**GIVEN, **OF_CLOUD.get(self.cloud, {}), **variables}

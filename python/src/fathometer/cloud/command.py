@@ -52,7 +52,11 @@ ToolOption = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing: everything is agreed to.")]
 Var = Annotated[
     list[str] | None,
-    typer.Option("--var", metavar="NAME=VALUE", help="A variable of the lab, lists as JSON; again for more."),
+    typer.Option(
+        "--var",
+        metavar="NAME=VALUE",
+        help="A variable of the lab, lists as JSON, null for its usual value; again for more.",
+    ),
 ]
 Hours = Annotated[
     str | None,
@@ -84,9 +88,11 @@ Jump = Annotated[
 Examples:
 
     fathom cloud list
-    fathom cloud list --directory /srv/lab  one that is elsewhere, too
+    fathom cloud list --directory /srv/lab  one of another user or machine, too
 
-Exit codes: 0 done; 1 there are no labs, or one that was begun or named cannot be read; 2 wrong usage.
+Labs that were begun in a --directory are known, too. One whose directory is gone may still cost money.
+
+Exit codes: 0 done; 1 one that was begun is gone or cannot be read, or there are no labs; 2 wrong usage.
 """,
 )
 def list_command(
@@ -96,42 +102,24 @@ def list_command(
         typer.Option(
             "--directory",
             metavar="DIR",
-            help="A lab that was begun there, besides those in ~/.local/state/fathom/cloud; again for more.",
+            help="A lab that was begun there, besides those that are known; again for more.",
         ),
     ] = None,
 ) -> None:
     """Name the labs, what each answers, and those that were begun."""
-    from fathometer.cloud.journal import all_usual
+    from fathometer.cloud import begun
     from fathometer.cloud.labs import roots
-    from fathometer.cloud.work import summary
 
     known = roots(infra)
     width = max(len(root.name) for root in known)
     for root in known:
         typer.echo(cleaned(f"{root.name:<{width}}  {root.question}"))
-    usual = all_usual()
-    places = sorted(usual.iterdir()) if usual.is_dir() else []
-    lines, broken = [], 0
-    named = [place.absolute() for place in directory or ()]
-    for place in dict.fromkeys([*places, *named]):
-        if not place.is_dir() and place not in named:
-            continue
-        try:
-            line = summary(place, datetime.now(UTC))
-        except FathometerError as error:
-            broken += 1
-            line = cleaned(f"{place.name}  cannot be read: {error.object}; {error.remedy}")
-        if line is None and place in named:
-            broken += 1
-            line = cleaned(f"{place}  holds no lab")
-        elif line is not None and place in named:
-            line += cleaned(f"; {place}")
-        lines += [line] if line else []
+    lines, well = begun.lines(directory or (), datetime.now(UTC))
     if lines:
         typer.echo("\nbegun here:")
         for line in lines:
             typer.echo(line)
-    if broken:
+    if not well:
         raise typer.Exit(ExitCode.FAILED)
 
 

@@ -175,8 +175,11 @@ def _plan(work: Work, root: Root, given: Given, now: datetime) -> tuple[Proposal
         where.must_be_named(place, "make the lab")
         _state_must_be_whole(work)
     place.begin(root, place.program if place.begun is not None else work.named or find_tool(None))
+    work.register()
     _must_have_time_left(work, given, now)
     proposal = propose(place, root, given, now)
+    if given.usual:
+        work.say(f"as usual in this lab, whatever was said before: {', '.join(given.usual)}")
     if named := not_passed_on():
         options = ", ".join(f"--var {name.removeprefix(VARIABLE)}=VALUE" for name in named)
         work.say(f"not passed on from the environment: {', '.join(named)}; give it by {options}")
@@ -314,6 +317,7 @@ def _apply(work: Work, number: int) -> None:
         elif value.get("type") == "apply_errored":
             work.say(message(value))
 
+    work.register(may_exist=True)
     ended = work.step("apply", "apply", "-input=false", "-json", _PLAN, heard=heard)
     (work.place.root / _PLAN).unlink(missing_ok=True)
     with contextlib.suppress(FathometerError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -65,6 +66,7 @@ def run(
             new = file.with_suffix(".new")
             new.write_text(text, encoding="utf-8")
             new.rename(file)
+        _say_left(work, output)
         _must_fit(work, file, quick=quick)
         work.place.note("study.started", output=str(output), file=str(file))
         try:
@@ -79,6 +81,18 @@ def run(
             work.say(reminder)
         work.say(f"{work.command('down')} removes it")
         return output
+
+
+def _say_left(work: Work, output: Path) -> None:
+    """That an earlier study in another directory was killed: its reflectors have the ports of this one's."""
+    last = work.place.last("study.started", "study.done", "study.failed")
+    if last is None or last["kind"] != "study.started" or Path(str(last["output"])) == output:
+        return
+    before = shlex.quote(str(last["output"]))
+    work.say(
+        f"the study in {before} was killed, and what it started may be in the way of this one:"
+        f" {work.command('run')} with --output {before} goes on with it, `fathom study stop {before}` ends it"
+    )
 
 
 def _must_fit(work: Work, file: Path, *, quick: bool) -> None:

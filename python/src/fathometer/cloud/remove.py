@@ -7,12 +7,12 @@ import dataclasses
 import shlex
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from fathometer.clean import cleaned
-from fathometer.cloud import left, where
+from fathometer.cloud import left, register, where
 from fathometer.cloud.journal import removed
 from fathometer.cloud.planned import Resource
 from fathometer.cloud.prices import estimate
@@ -35,6 +35,10 @@ def down(work: Work, *, by_state: bool) -> None:
         _end_removal(work, gone)
         return
     if work.place.begun is None:
+        entry = register.of_directory(work.place.directory, work.lab)
+        if entry is not None and entry.may_exist:
+            _look_without_directory(work, entry, by_state=by_state)
+            return
         raise FathometerError(
             "remove the lab",
             f"{work.place.directory} holds none",
@@ -51,7 +55,35 @@ def down(work: Work, *, by_state: bool) -> None:
             _look(work, by_state=by_state)
             words = left.nothing_left(_asked(work, by_state=by_state))
         work.say(words)
+        register.forget(work.place)
         work.place.remove()
+
+
+def _look_without_directory(work: Work, entry: register.Entry, *, by_state: bool) -> None:
+    """Of a lab whose directory is gone, and its state with it: the cloud alone knows what it consists of."""
+    asked = entry.where
+    where.must_be_asked(asked, "remove the lab")
+    work.say(f"{entry.directory} does not hold it any more: the cloud is asked what it has of the lab")
+    if by_state or asked.cloud == "gcp":
+        commands = "; ".join(shlex.join(one) for tag in asked.tags for one in left.commands_for(asked, tag))
+        raise FathometerError(
+            "find out whether something is left",
+            "the state is gone, and says nothing",
+            f"{work.command('down')} without --by-state asks the cloud"
+            if asked.cloud != "gcp"
+            else f"look yourself, for networks too ({commands}), then remove {entry.file}",
+        )
+    found = left.look(asked)
+    if found.problem is not None:
+        raise FathometerError(
+            "find out whether something is left",
+            f"the state is gone, and {found.problem}",
+            f"then {work.command('down')} again; where you see yourself that nothing of it is left, "
+            f"remove {entry.file}",
+        )
+    _must_be_nothing(work, asked, found.things)
+    work.say(left.nothing_left(asked))
+    entry.forget()
 
 
 def _end_removal(work: Work, gone: Path) -> None:
@@ -243,12 +275,17 @@ def _look(work: Work, *, by_state: bool) -> None:
             f"then {work.command('down')} again{'' if is_lost else '; with --by-state it trusts the state'}",
         )
     place.note("left.looked", left=len(found.things))
-    if found.things:
+    _must_be_nothing(work, asked, found.things)
+
+
+def _must_be_nothing(work: Work, asked: where.Where, things: Sequence[str]) -> None:
+    """Lists what the cloud has of a lab; raises `FathometerError` where that is anything."""
+    if things:
         names = " or ".join(f"fathom-lab={tag}" for tag in asked.tags)
-        _list(f"with the tag {names}{asked.words}", found.things)
+        _list(f"with the tag {names}{asked.words}", things)
         raise FathometerError(
             "remove the lab",
-            f"{count(len(found.things), 'thing')} {are(len(found.things))} left that no state knows",
+            f"{count(len(things), 'thing')} {are(len(things))} left that no state knows",
             f"see whose it is: another lab of the same name bears the same tag{_SLOW.get(asked.cloud, '')}. "
             f"Remove by hand what is this lab's, then {work.command('down')} again",
         )

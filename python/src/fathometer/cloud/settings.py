@@ -50,6 +50,11 @@ class Given:
         return [*self.variables, *self.options]
 
     @property
+    def usual(self) -> list[str]:
+        """The variables that are to have their usual values."""
+        return [name for name, text in self.variables.items() if text.strip() == "null"]
+
+    @property
     def options(self) -> list[str]:
         """Those of the options that stand for a variable."""
         options = (
@@ -113,6 +118,10 @@ def propose(place: LabPlace, root: Root, given: Given, now: datetime) -> Proposa
         _must_be_known(name, known)
         _must_be_said_once(name, given)
         values[name] = _value(name, text)
+        if values[name] is None:
+            # What the tool would make of it depends on the variable, down to errors of its functions.
+            del values[name]
+            continue
         if name == "ssh_public_key":
             sshkey.must_be_public_key(str(values[name]), name)
     if given.jump is not None:

@@ -41,6 +41,9 @@ _OLDEST: Final = (1, 8)
 _REFUSED: Final = re.compile(r"Invalid value for (?:input )?variable|No value for required variable")
 _NAMED: Final = re.compile(r'\s*(?:"(\w+)"\s*:|variable "(\w+)")')
 """A variable, in the line of a file of settings or of the lab's own that an error points to."""
+_RULE: Final = re.compile(r"\s*This was checked by the validation rule at \S+\s*$")
+_UNSUITED: Final = re.compile(r"The given value is not suitable for \S+ declared at \S+: (.*)", re.DOTALL)
+"""As both tools say where the lab's files have a variable, which who gave a value never reads."""
 _TERRAFORMS: Final = '"registry.terraform.io/'
 """As the provider of a thing in a state is quoted."""
 _OURS: Final = re.compile(
@@ -335,18 +338,33 @@ def _errors(value: Mapping[str, Any]) -> list[str]:
     said = value.get("diagnostic")
     if value.get("type") != "diagnostic" or not isinstance(said, dict) or said.get("severity") != "error":
         return []
-    parts = (str(said.get("summary") or ""), str(said.get("detail") or ""))
-    return [": ".join(part.strip() for part in parts if part.strip())]
+    parts = [str(said.get(part) or "").strip() for part in ("summary", "detail")]
+    if name := _variable(said):
+        return [f"{name}: {_about_value(*parts)}"]
+    return [": ".join(part for part in parts if part)]
+
+
+def _about_value(summary: str, detail: str) -> str:
+    """What is wrong with the value of a variable, without where the lab's files say so."""
+    if summary.startswith("No value"):
+        return "it has no value, and no usual one"
+    detail = _RULE.sub("", detail).strip()
+    found = _UNSUITED.fullmatch(detail)
+    return (found[1] if found else detail).rstrip(".")
 
 
 def _variables(value: Mapping[str, Any]) -> list[str]:
     """The variable that an object of its JSON refuses the value of. The words alone have no name."""
-    said = value.get("diagnostic")
-    if not _errors(value) or not isinstance(said, dict) or not _REFUSED.match(str(said.get("summary"))):
-        return []
+    name = _variable(value["diagnostic"]) if _errors(value) else None
+    return [name] if name else []
+
+
+def _variable(said: Mapping[str, Any]) -> str | None:
+    if not _REFUSED.match(str(said.get("summary"))):
+        return None
     snippet = said.get("snippet")
     found = _NAMED.match(str(snippet.get("code"))) if isinstance(snippet, dict) else None
-    return [found[1] or found[2]] if found else []
+    return (found[1] or found[2]) if found else None
 
 
 def _plain_errors(text: str) -> list[str]:

@@ -70,7 +70,9 @@ def of_plan(place: LabPlace, document: Mapping[str, Any], plan: Plan) -> Where:
     owner = owner_now(before.cloud)
     if before.cloud == "gcp":
         owner = (variables.get("project") or {}).get("value")
-    _must_be_same(place, owner, "make the lab")
+    # Before anything was made it may still be elsewhere.
+    if place.may_exist:
+        _must_be_same(before, owner, "make the lab")
     regions = _regions(before.cloud, variables, plan.after)
     return Where(before.cloud, owner or before.owner, tuple(regions), (plan.tag,) if plan.tag else ())
 
@@ -111,7 +113,13 @@ def note_things(place: LabPlace, things: Iterable[Resource]) -> None:
 
 def must_be_named(place: LabPlace, operation: str) -> None:
     """Raises `FathometerError` where the environment names another place than the lab's."""
-    _must_be_same(place, owner_now(known(place).cloud), operation)
+    if place.may_exist:
+        must_be_asked(known(place), operation)
+
+
+def must_be_asked(where: Where, operation: str) -> None:
+    """Raises `FathometerError` where the environment names another place than this."""
+    _must_be_same(where, owner_now(where.cloud), operation)
 
 
 def environment(place: LabPlace) -> dict[str, str]:
@@ -142,12 +150,8 @@ def owner_now(cloud: str) -> str | None:
     return account if done.returncode == 0 and account.isdigit() else None
 
 
-def _must_be_same(place: LabPlace, owner: str | None, operation: str) -> None:
-    where = known(place)
+def _must_be_same(where: Where, owner: str | None, operation: str) -> None:
     if where.owner is None or owner is None or where.owner.casefold() == owner.casefold():
-        return
-    # Before anything was made it may still be elsewhere.
-    if not place.may_exist:
         return
     kind = _KINDS[where.cloud]
     remedy = {

@@ -15,7 +15,8 @@ from typing import Any, Final, TextIO
 import typer
 
 from fathometer.clean import cleaned
-from fathometer.cloud.journal import LabPlace, all_usual
+from fathometer.cloud import register
+from fathometer.cloud.journal import LabPlace, usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate, hourly
 from fathometer.cloud.tool import Exit, Tool, find_tool, must_read, trial, wait_for_earlier
@@ -47,6 +48,12 @@ def tell(words: str, *, nl: bool = True, err: bool = False) -> bool:
     return True
 
 
+def command_for(verb: str, lab: str, directory: Path) -> str:
+    """A command line for a lab."""
+    more = [] if directory == usual(lab) else ["--directory", str(directory)]
+    return f"`{shlex.join(['fathom', 'cloud', verb, lab, *more])}`"
+
+
 class RefusedStateError(FathometerError):
     """A state that was set aside is not taken back: it is torn, or the tool ran to its end and refused it."""
 
@@ -74,7 +81,13 @@ class Work:
                 if self.named is not None and self.named != self.place.program:
                     must_read(self.place, self.named)
                     self.place.note("tool.named", tool=self.named)
+                self.register()
             yield
+
+    def register(self, *, may_exist: bool = False) -> None:
+        """Has `list` know where the lab is. `may_exist`: its making is about to begin."""
+        if problem := register.note(self.place, may_exist=may_exist):
+            self.say(f"`fathom cloud list` may not know of this lab: {problem}")
 
     @property
     def tool(self) -> Tool:
@@ -99,9 +112,7 @@ class Work:
 
     def command(self, verb: str) -> str:
         """A command line for this lab."""
-        usual = self.place.directory.parent == all_usual() and self.place.directory.name == self.lab
-        more = [] if usual else ["--directory", str(self.place.directory)]
-        return f"`{shlex.join(['fathom', 'cloud', verb, self.lab, *more])}`"
+        return command_for(verb, self.lab, self.place.directory)
 
     def exists(self) -> tuple[Resource, ...]:
         """What the state says that there is."""

@@ -159,12 +159,15 @@ def listens(lines: str, protocol: str, port: int) -> bool:
     return False
 
 
-def not_listening(host: str, protocol: str, port: int, reason: str) -> FathometerError:
-    """The error for a reflector that does not come to listen."""
+def not_listening(
+    host: str, protocol: str, port: int, reason: str, remedy: str | None = None
+) -> FathometerError:
+    """The error for a reflector that does not come to listen. `remedy`: what helps, where that is known."""
     return FathometerError(
         "start a reflector",
         f'host "{host}", {protocol} port {port}: {reason}',
-        "end what listens there (the reflector of a study whose runner was killed: `fathom study stop` "
+        remedy
+        or "end what listens there (the reflector of a study whose runner was killed: `fathom study stop` "
         "with that study's --output), or choose another `port` for the scenario",
     )
 

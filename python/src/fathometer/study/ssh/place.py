@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from fathometer.study.hosts import last_line
 from fathometer.study.places import LISTEN_S, Command, ProbeExit, echo_words, listens, not_listening
 from fathometer.study.plan import PlannedRun
 from fathometer.study.ssh.answers import BadAnswer, Said, State
+from fathometer.study.ssh.holders import Holder, remedy
 from fathometer.study.ssh.mirror import Mirror
 from fathometer.study.ssh.remote import Remote
 from fathometer.study.ssh.trouble import HostError
@@ -89,7 +91,13 @@ class RemotePlace:
     async def _give_up(self, job: str, until: float, protocol: str, port: int) -> None:
         output = await self._remote.said(until, job)
         await self._remote.drop(until, job)
-        raise not_listening(self._remote.name, protocol, port, last_line(output.err))
+        remote = self._remote
+        holders: list[Holder] = []
+        # Where the host does not say it, what the reflector said is told as it is.
+        with contextlib.suppress(HostError):
+            holders = [h for h in await remote.holders(port) if h.is_in_the_way_of(protocol)]
+        known = [remedy(h, remote.connection.study_id, remote.connection.ssh) for h in holders[:1]]
+        raise not_listening(remote.name, protocol, port, last_line(output.err), *known)
 
     async def probe(self, run: PlannedRun, command: Command, into: Path) -> ProbeExit:
         """Runs a probe to its end, or follows the one that a crash left; the copy of its recording grows

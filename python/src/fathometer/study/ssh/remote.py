@@ -27,6 +27,7 @@ from fathometer.study.ssh.answers import (
 )
 from fathometer.study.ssh.binary import Binary, binary_for
 from fathometer.study.ssh.connection import CALL_S, MOST_ANSWER, SshConnection, last_words
+from fathometer.study.ssh.holders import Holder, read_holders
 from fathometer.study.ssh.mirror import Mirror
 from fathometer.study.ssh.trouble import HostError, Lost
 
@@ -126,6 +127,13 @@ class Remote:
     async def drop(self, until: float, job: str) -> None:
         """Ends a job if it runs, and takes away all that it left."""
         await self._insist(until, read_done, "drop", job=job)
+
+    async def holders(self, port: int) -> list[Holder]:
+        """The reflectors of studies of ours that run there at a port."""
+        try:
+            return read_holders(await self.connection.shell(shell.reflectors(port)))
+        except BadAnswer as error:
+            raise self.misunderstood(error) from None
 
     async def clear(self) -> int:
         """Ends all that the study started there, and takes it away; tells how many processes that were."""

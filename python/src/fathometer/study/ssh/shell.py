@@ -46,3 +46,18 @@ def attempt(sha256: str) -> str:
 def forget(study_id: str) -> str:
     """Takes away what was left of binaries that did not arrive whole."""
     return f"{_BEGIN}rm -f .fathom/bin/.part-{study_id}-*\n"
+
+
+def reflectors(port: int) -> str:
+    """Asks which jobs of whatever study reflect at a port, which process each said it is, and what that is
+    now (`holders.read_holders`).
+    """
+    return f"""{_BEGIN}cat /proc/sys/kernel/random/boot_id || exit 1
+for job in .fathom/studies/*/*/jobs/reflector-*-{port}; do
+  pid=$(sed -n 's/.*"pid": *\\([0-9]*\\).*/\\1/p' "$job/program" 2>/dev/null)
+  if [ -n "$pid" ] && [ -r "/proc/$pid/stat" ]; then
+    echo "$job"; cat "$job/program"; echo; cat "/proc/$pid/stat"
+  fi
+done
+:
+"""

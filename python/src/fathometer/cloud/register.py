@@ -1,0 +1,119 @@
+"""Which labs there are, and where: a file for each in the user's state, ``fathom/labs/ID.json``.
+
+By it `list` names a lab that is in a `--directory`. One whose directory is gone may still cost money: the
+file has what it takes to ask the cloud, as `down` does. All else of a lab is in its own journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from fathometer.cloud.journal import LabPlace, all_usual
+from fathometer.cloud.where import Where, known
+from fathometer.errors import FathometerError
+
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A lab that was begun and not removed."""
+
+    file: Path
+    id: str
+    lab: str
+    directory: Path
+    where: Where
+    may_exist: bool
+    """Whether its making was begun, so that something of it may be in the cloud."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its directory is gone, or holds another lab or none. Raises `FathometerError` where the
+        journal that lies there cannot be read.
+        """
+        return LabPlace(self.directory).id != self.id
+
+    def forget(self) -> None:
+        """Takes it out: nothing of the lab is left, or was ever made."""
+        self.file.unlink(missing_ok=True)
+
+
+def entries() -> tuple[list[Entry], list[Path]]:
+    """All of them, and the files that cannot be read."""
+    found, broken = [], []
+    for file in sorted(_directory().glob("*.json")):
+        try:
+            found.append(_read(file))
+        except FileNotFoundError:
+            # Removed meanwhile.
+            continue
+        except (OSError, ValueError, KeyError, TypeError):
+            broken.append(file)
+    return found, broken
+
+
+def of_directory(directory: Path, lab: str) -> Entry | None:
+    """The entry of a lab that was begun there."""
+    return next((e for e in entries()[0] if (e.directory, e.lab) == (directory, lab)), None)
+
+
+def note(place: LabPlace, *, may_exist: bool) -> str | None:
+    """Writes where a lab is. Tells why it cannot: a lab can be made and removed without it."""
+    try:
+        where = known(place)
+    except (FathometerError, ValueError, OSError):
+        # Settings that cannot be read, of which whoever needs them says more.
+        where = Where(str((place.begun or {}).get("cloud")))
+    file = _directory() / f"{place.id}.json"
+    wanted = {
+        "format": _FORMAT,
+        "id": place.id,
+        "lab": (place.begun or {}).get("lab"),
+        "directory": str(place.directory),
+        "may_exist": may_exist or place.may_exist,
+        "cloud": where.cloud,
+        "owner": where.owner,
+        "regions": list(where.regions),
+        "tags": list(where.tags),
+    }
+    text = json.dumps(wanted, indent=1) + "\n"
+    with contextlib.suppress(OSError, ValueError):
+        if file.read_text(encoding="utf-8") == text:
+            return None
+    new = file.with_suffix(f".{os.getpid()}.new")
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with new.open("w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        new.rename(file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
+        return f"{file}: {error.strerror}"
+    return None
+
+
+def forget(place: LabPlace) -> None:
+    """Takes a lab out that is about to be removed with its directory."""
+    with contextlib.suppress(OSError):
+        (_directory() / f"{place.id}.json").unlink(missing_ok=True)
+
+
+def _directory() -> Path:
+    return all_usual().with_name("labs")
+
+
+def _read(file: Path) -> Entry:
+    value: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    if value["format"] != _FORMAT or not all(isinstance(value[k], str) for k in ("id", "lab", "directory")):
+        raise ValueError(file)
+    where = Where(str(value["cloud"]), value["owner"], tuple(value["regions"]), tuple(value["tags"]))
+    return Entry(file, value["id"], value["lab"], Path(value["directory"]), where, bool(value["may_exist"]))
