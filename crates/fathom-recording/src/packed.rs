@@ -52,6 +52,18 @@ pub struct Packed {
 }
 
 impl Packer {
+    /// One that has memory for so many pieces and has written to all of it: the first write to a page costs a fault, and would come
+    /// in the middle of a round trip.
+    pub fn with_room(pieces: usize) -> Self {
+        let piece = || {
+            let mut bytes = vec![0xFF; ROOM + BLOCK];
+            bytes.clear();
+            bytes
+        };
+        let spare = Arc::new(Mutex::new(std::iter::repeat_with(piece).take(pieces.min(SPARE)).collect()));
+        Self { spare, ..Self::default() }
+    }
+
     /// Takes a sample; gives rows when there are [`AT_ONCE`] that are ready.
     pub fn push(&mut self, sample: &Sample) -> Option<Packed> {
         self.encoder.push(sample);

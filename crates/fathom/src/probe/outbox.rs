@@ -50,6 +50,8 @@ pub(super) enum Message {
 const RING: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 16;
 /// The same where a message is many samples, of all rings together: 30 MB of rows, a piece of 2,560 having 250 KB.
 const PACKED_RING: usize = 1 << 7;
+/// Packed pieces that wait for the disk or are written at one time, with all threads: 80,000 samples, 8 MB.
+const PIECES: usize = 32;
 /// How long samples wait for others, in ns: their rows, and what they come to.
 const ROWS_FOR_NS: u64 = 100_000_000;
 const BATCH_FOR_NS: u64 = 500_000_000;
@@ -118,7 +120,8 @@ pub(super) fn channel(
     };
     let (mut outbox, ring) =
         channel_of((PACKED_RING / of).max(1 << 3), samples, samples * MESSAGES_A_SAMPLE, utc_ns);
-    let (packer, batch, recording) = (recorded.then(Packer::default), Box::default(), Arc::clone(recording));
+    let packer = recorded.then(|| Packer::with_room(PIECES / of));
+    let (batch, recording) = (Box::default(), Arc::clone(recording));
     let (rows_due_ns, batch_due_ns) = (None, None);
     outbox.packing = Some(Packing { packer, batch, rows_due_ns, batch_due_ns, recording });
     (outbox, ring)
