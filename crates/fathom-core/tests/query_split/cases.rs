@@ -21,6 +21,8 @@ fn each_party_is_found() {
         again_ns: 200 * MS,
         lost_requests: 0,
         lost_chunk: None,
+        cut: None,
+        slow_echo_ns: 0,
     };
     let cases = [
         (Party::Server, World { think_ns: 80 * MS, ..plain.clone() }),
@@ -33,7 +35,7 @@ fn each_party_is_found() {
     ];
     for (party, world) in cases {
         let (split, truth) = (world.split(), world.truth()[party as usize]);
-        lawful(&split, world.wall());
+        world.check(&split);
         assert_eq!(verdict(&split), (Some(party), Confidence::High), "{world:?}: {split:?}");
         let share = split.part(party).ns as f64 / split.wall_ns as f64;
         assert!(
@@ -42,7 +44,7 @@ fn each_party_is_found() {
         );
         // What is acknowledged late shows less, and nothing else.
         let late = World { ack_every_ns: 40 * MS, ..world }.split();
-        lawful(&late, split.wall_ns);
+        lawful(&late, split.wall_ns, 0);
         assert_eq!(verdict(&late).0, Some(party), "{late:?}");
     }
 }
@@ -130,7 +132,7 @@ fn a_window_that_says_nothing_new_shows_no_room() {
         line.end(100 * MS, Some(0), 0)
     };
     let split = split(45_000);
-    lawful(&split, 100 * MS);
+    lawful(&split, 100 * MS, 0);
     let (client, path) = (split.part(Party::Client), split.part(Party::Path));
     assert!(client.high_ns >= 80 * MS && path.low_ns <= 20 * MS, "{split:?}");
 }
@@ -149,7 +151,7 @@ fn bytes_that_were_there_are_no_rate() {
         line.arrived(None, now, 65_536);
     }
     let split = line.end(501 * MS, Some(0), 0);
-    lawful(&split, 501 * MS);
+    lawful(&split, 501 * MS, 0);
     assert!(split.part(Party::Path).high_ns > 450 * MS, "{split:?}");
 }
 
@@ -243,7 +245,7 @@ fn a_wait_that_nothing_ended_is_open_between_server_and_path() {
             }
             line.unanswered(since, 900_000 * MS);
             let split = line.end(900_000 * MS, Some(0), 0);
-            lawful(&split, 900_000 * MS);
+            lawful(&split, 900_000 * MS, 0);
             assert_eq!(split.part(Party::Client).high_ns, 0, "{split:?}");
             for party in [Party::Server, Party::Path] {
                 let part = split.part(party);
@@ -286,7 +288,7 @@ fn an_outage_between_two_looks_is_not_the_servers() {
             line.unlooked(40 * MS, 2_030 * MS);
         }
         let split = line.end(2_030 * MS, Some(0), 0);
-        lawful(&split, 2_030 * MS);
+        lawful(&split, 2_030 * MS, 0);
         assert!(split.part(Party::Path).high_ns >= 1_990 * MS, "{split:?}");
         assert!(split.part(Party::Server).low_ns <= 40 * MS, "{split:?}");
         assert!(split.part(Party::Server).high_ns >= 2_000 * MS, "{split:?}");
@@ -309,7 +311,7 @@ fn a_late_look_alone_makes_no_path() {
         line.end(201 * MS, Some(retransmits), 0)
     };
     let well = split(0);
-    lawful(&well, 201 * MS);
+    lawful(&well, 201 * MS, 0);
     assert_eq!(well.estimates(), Some([200 * MS, MS, 0]), "{well:?}");
     assert!(well.part(Party::Path).high_ns > 19 * MS, "{well:?}");
     assert!(split(1).part(Party::Path).ns > 8 * MS);
