@@ -17,12 +17,18 @@ use serde_json::Value;
 use std::io;
 use std::net::SocketAddr;
 
+/// Of what a server executes without one, as every `CALL`.
+const NO_CURSOR: &str = "the server opened no cursor for this query (none has one that is a CALL): its rows came all at once, whatever --fetch-size says";
+
 /// A session.
 pub(crate) struct Mysql {
     channel: Channel,
     client: Client,
     /// The number of the error that came last.
     error: u16,
+    /// Rows of this query are fetched by a cursor; and of one, or of this, they came without.
+    has_cursor: bool,
+    lacked_cursor: bool,
     /// The session that answers here, by its own account; `None`: it was not asked.
     number: Option<u64>,
 }
@@ -115,7 +121,8 @@ impl Mysql {
             is_checked: tls::is_checked(server),
             several,
         });
-        let mut this = Self { channel, client, error: 0, number: None };
+        let mut this =
+            Self { channel, client, error: 0, has_cursor: false, lacked_cursor: false, number: None };
         loop {
             let came = this.event();
             let out = this.client.take_out();
@@ -185,7 +192,10 @@ impl Protocol for Mysql {
 
     fn request(&mut self, sql: &str, config: &Config) -> io::Result<Vec<u8>> {
         let asked = match config.fetch_size {
-            Some(_) => self.client.prepare(sql),
+            Some(_) => {
+                self.has_cursor = false;
+                self.client.prepare(sql)
+            }
             None => self.client.ask(sql),
         };
         asked.map_err(|e| lost(&e))?;
@@ -195,7 +205,10 @@ impl Protocol for Mysql {
     fn step(&mut self, config: &Config) -> io::Result<Option<Step>> {
         Ok(match self.event().map_err(|e| lost(&e))? {
             None => None,
-            Some(Event::Row) => Some(Step::Row),
+            Some(Event::Row) => {
+                self.lacked_cursor |= config.fetch_size.is_some() && !self.has_cursor;
+                Some(Step::Row)
+            }
             Some(Event::Refused(told)) => {
                 self.error = told.number;
                 Some(Step::Refused { refusal: refusal_of(told), is_over: true })
@@ -213,6 +226,7 @@ impl Protocol for Mysql {
                 Some(Step::Refused { refusal, is_over: true })
             }
             Some(Event::Suspended) => {
+                self.has_cursor = true;
                 self.client.fetch(config.fetch_size.unwrap_or(u32::MAX)).map_err(|e| lost(&e))?;
                 Some(Step::Turn(self.client.take_out()))
             }
@@ -299,7 +313,7 @@ impl Protocol for Mysql {
             encrypted: self.channel.is_encrypted(),
             database: None,
             packets: Value::Null,
-            notes: vec![],
+            notes: self.lacked_cursor.then(|| NO_CURSOR.to_owned()).into_iter().collect(),
         }
     }
 }
