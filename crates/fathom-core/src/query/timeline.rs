@@ -282,6 +282,7 @@ impl Timeline {
         let is_disturbed = slowest_ns > well_within(self.rtt_most_ns);
         let was_held_up = retransmits != Some(0) || is_disturbed;
         let mut split = self.sure;
+        split.was_held_up = is_disturbed || retransmits.is_some_and(|segments| segments > 0);
         split.wall_ns = self.now_ns - self.began_ns;
         for (seen, sums) in SEEN.into_iter().zip(self.seen) {
             for (doing, ns) in DOINGS.into_iter().zip(sums) {

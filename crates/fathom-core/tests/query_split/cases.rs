@@ -110,9 +110,53 @@ fn a_server_that_is_blocked_while_the_client_works_is_blocked_by_it() {
         let split = pauses_and_waits(bytes, 20, window);
         assert_eq!((split.part(Party::Client).ns, split.part(Party::Path).ns), (0, 100 * MS), "{split:?}");
     }
-    // Nobody knows whether there was.
+    // Nobody knows whether there was: it is not for want of looks, as was said.
     let split = pauses_and_waits(100_000, 20, None);
     assert!(split.estimates().is_none() && verdict(&split) == (None, Confidence::None), "{split:?}");
+    assert!(split.why_not().is_some_and(|why| why.contains("while the client worked")), "{split:?}");
+}
+
+/// A client that works for 19 ms on each 64 KiB that it reads, which came so long before; `late`: of the read of this number all came
+/// just before. The server had sent everything from the first.
+fn reads_what_is_there(lead_ns: u64, late: Option<u64>) -> Split {
+    let (mut line, mut now) = (Timeline::new(0), 2 * MS);
+    line.request(0, Rtt::of(&[2 * MS]));
+    line.received(Some((0, now)), 65_536);
+    for read in 1..=16 {
+        now += 19 * MS;
+        line.busy_until(now);
+        let lead_ns = if late == Some(read) { 0 } else { lead_ns.min(now - 2 * MS) };
+        line.received(None, 65_536);
+        line.arrived(None, now - lead_ns, 65_536);
+    }
+    line.busy_until(now + 19 * MS);
+    line.end(now + 19 * MS, Some(0), 0)
+}
+
+/// 54 rows of 20,000 bytes over a path of 2 ms (`benches/attribution.py`): what it comes to read has been there for long, so that one who
+/// worked a twentieth faster would not have waited for it either. That was open between client and path.
+#[test]
+fn a_client_that_finds_what_came_long_ago_is_who_held_it_up() {
+    let split = reads_what_is_there(40 * MS, None);
+    lawful(&split, 325 * MS, 0);
+    assert_eq!(split.estimates(), Some([0, 2 * MS, 323 * MS]), "{split:?}");
+    assert_eq!(verdict(&split), (Some(Party::Client), Confidence::High));
+    // What comes when it is read may have been waited for by a client that is a little faster.
+    let split = reads_what_is_there(0, None);
+    lawful(&split, 325 * MS, 0);
+    assert_eq!(
+        (split.part(Party::Client).low_ns, verdict(&split).1),
+        (19 * MS, Confidence::None),
+        "{split:?}"
+    );
+    // Once in the middle: until then it is open, and afterwards the client's.
+    let split = reads_what_is_there(40 * MS, Some(6));
+    lawful(&split, 325 * MS, 0);
+    assert_eq!(split.part(Party::Client).low_ns, (16 - 6 + 1) * 19 * MS, "{split:?}");
+    // Two milliseconds are a twentieth of no more than forty.
+    let split = reads_what_is_there(2 * MS, None);
+    lawful(&split, 325 * MS, 0);
+    assert_eq!(split.part(Party::Client).low_ns, (19 + 40) * MS, "{split:?}");
 }
 
 /// The kernel's window counts from its last acknowledgement: what came since seems to leave room, and leaves none.
@@ -328,4 +372,5 @@ fn where_round_trips_beside_were_slow_no_first_wait_is_surely_the_servers() {
     };
     assert_eq!(verdict(&split(2 * MS)), (Some(Party::Server), Confidence::High));
     assert_eq!(verdict(&split(1_000 * MS)), (None, Confidence::None));
+    assert!(split(1_000 * MS).why_not().is_some_and(|why| why.contains("the path held up")));
 }
