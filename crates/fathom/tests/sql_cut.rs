@@ -30,6 +30,7 @@ const RUNS: [(&str, &[&str]); 5] = [
 ];
 
 /// Wall time, and of it the server's at the least and by the estimate.
+#[expect(clippy::struct_field_names, reason = "times, each of its own kind")]
 struct Row {
     wall_ns: i64,
     low_ns: i64,
