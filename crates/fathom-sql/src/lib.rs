@@ -29,6 +29,7 @@ mod record;
 mod run;
 mod session;
 mod ssl_mode;
+mod statement;
 mod stop;
 mod target;
 mod tds;

@@ -208,7 +208,12 @@ fn run_looks(
 
 fn look(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Look, Error> {
     let asked_ns = mono_ns();
-    let answer = session.ask(&watch.sql, login)?;
+    let answer = session.ask(&watch.sql, login).map_err(|error| match &watch.grant {
+        Some((code, grant)) if error.to_string().ends_with(&format!("({code})")) => {
+            Error::run(format!("{error}; {grant}"))
+        }
+        _ => error,
+    })?;
     let at_ns = mono_ns();
     let lasted_ns = session.lasted_ns(&answer);
     let since = lasted_ns.and_then(|lasted_ns| Since::of_look(asked_ns, at_ns, lasted_ns));

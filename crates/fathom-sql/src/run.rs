@@ -91,8 +91,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         note(&mut outcome, &record, text);
     }
     if beside.rtt(mono_ns()).is_none() {
-        let text = "no round trip of the path could be measured beside the queries".to_owned();
-        note(&mut outcome, &record, text);
+        note(&mut outcome, &record, unmeasured(config, beside.why()));
     }
     let (looks, watches) = look(&mut sessions, &login, &configs[0]).unwrap_or_else(|error| {
         let text = match &config.target {
@@ -152,6 +151,17 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
 fn note(outcome: &mut Outcome, record: &Record, text: String) {
     record.note(text.clone());
     outcome.asked.notes.push(text);
+}
+
+/// That nobody knows the path's round trip, why, and what to do about it.
+fn unmeasured(config: &Config, why: Option<String>) -> String {
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    let to_do = config.reflector.as_ref().map_or_else(String::new, |reflector| {
+        format!(
+            "; see that `fathom echo` runs at {reflector} and that its port is open, or leave --reflector out: the database's own port answers too"
+        )
+    });
+    format!("no round trip of the path could be measured beside the queries{why}{to_do}")
 }
 
 /// Says, once, why what the server counts is not known.
@@ -275,7 +285,7 @@ fn failure(trouble: &Trouble, asker: &Asker<'_>, number: u64, stop: &Stop) -> Op
         // What follows a request to cancel is nobody's fault.
         Trouble::Refused(_) | Trouble::Lost(_) if stop.times() > 0 => None,
         Trouble::Refused(refusal) => {
-            let to_do = asker.session.remedy(refusal);
+            let to_do = asker.session.remedy(refusal, &asker.sql, asker.config);
             Some(Error::run(format!("query {number} failed at {address}: {}; {to_do}", refusal.words())))
         }
         Trouble::Late { why, is_unanswered: true } => Some(Error::run(format!(

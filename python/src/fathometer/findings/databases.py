@@ -231,8 +231,7 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
     queries = tuple(q for _, q in runs)
     asked = words_of(queries[0].asked)
     wall = _wall(queries)
-    known = np.concatenate([q.split[q.counted] for q in queries])
-    parts = {}
+    parts, known = {}, {}
     if len(wall):
         for party in PARTIES:
             low, at, high = (
@@ -243,10 +242,11 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
             )
             # To the nanosecond, as it is written for machines, so that words for both read alike.
             parts[party] = PartyTime(*(float(round(end)) for end in (low, at, high)))
-    # As `fathom-core/query/verdict.rs`: an estimate counts where at most half of the time is of queries
-    # that have none.
+            # As `fathom-core/query/verdict.rs`: of a query without an estimate what surely is the party's.
+            of = [np.where(q.split, q.part_ns[party], q.low_ns[party])[q.counted] for q in queries]
+            known[party] = float(np.concatenate(of).mean())
     mean = float(wall.mean()) if len(wall) else math.nan
-    whose, sure = _most(parts, mean, bool(2 * wall[~known].sum() <= wall.sum()))
+    whose, sure = _most(parts, known, mean)
     return Asked(
         path=path,
         asked=asked,
@@ -267,14 +267,14 @@ _MOST: Final = 0.5
 
 
 def _most(
-    parts: Mapping[str, PartyTime], mean: float, estimated: bool
+    parts: Mapping[str, PartyTime], known: Mapping[str, float], mean: float
 ) -> tuple[Party | None, Confidence | None]:
     named: tuple[Party, ...] = ("server", "path", "client")
     for party in named:
         if parts and parts[party].low_ns > _MOST * mean:
             return party, "high"
     for party in named:
-        if parts and estimated and parts[party].ns > _MOST * mean:
+        if parts and known[party] > _MOST * mean:
             return party, "medium"
     return None, None
 
