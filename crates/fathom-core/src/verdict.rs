@@ -146,21 +146,73 @@ pub struct Explanation {
     pub could_be: Vec<Verdict>,
 }
 
-/// Applies the table.
+/// Applies the table. Where the reply of the reflector was held up, to each time at which it may have been given: what is said then
+/// holds for all of them.
 pub fn explain(facts: &Facts) -> Explanation {
+    let said = facts.reported.into_iter().flat_map(Reported::answers);
+    let each = said.map(|said| explain_at_once(&Facts { reported: Some(said), ..*facts }));
+    let mut all = each.reduce(Explanation::or).unwrap_or_else(|| explain_at_once(facts));
+    if !all.could_be.is_empty() {
+        all.because.push(format!("{}: the evidence does not tell these apart", alternatives(&all.could_be)));
+    } else if all.because.is_empty() {
+        all.because.push("nothing seen tells this from other causes".to_owned());
+    }
+    all
+}
+
+/// The same of a reply that was not held up, without the sentence on what is not told apart.
+fn explain_at_once(facts: &Facts) -> Explanation {
     let row = table::row_of(facts);
     let mut because: Vec<String> = row.needs.iter().filter_map(|fact| fact.sentence(facts)).collect();
     let beside = row.adds.iter().filter(|fact| !row.needs.contains(fact) && fact.holds(facts));
     because.extend(beside.filter_map(|fact| fact.sentence(facts)));
     let direction = way::direction(facts, row.verdict, &mut because);
-    if !row.could_be.is_empty() {
-        because.push(format!("{}: the evidence does not tell these apart", alternatives(row.could_be)));
-    } else if because.is_empty() {
-        because.push("nothing seen tells this from other causes".to_owned());
-    }
     let (verdict, could_be) = (row.verdict, row.could_be.to_vec());
     Explanation { verdict, direction, because, confidence: Some(row.confidence), could_be }
 }
+
+impl Explanation {
+    /// What holds if one of both does.
+    fn or(self, other: Self) -> Self {
+        if (self.verdict, self.direction, &self.could_be) == (other.verdict, other.direction, &other.could_be)
+        {
+            return if other.confidence < self.confidence { other } else { self };
+        }
+        let mut because = self.because.clone();
+        because.retain(|sentence| other.because.contains(sentence) || *sentence == HELD_UP);
+        if !because.iter().any(|sentence| *sentence == HELD_UP) {
+            because.push(HELD_UP.to_owned());
+        }
+        if self.verdict == other.verdict && self.verdict != Verdict::Unknown {
+            let direction = self.direction.filter(|way| other.direction == Some(*way));
+            let confidence = self.confidence.min(other.confidence);
+            return Self { direction, because, confidence, ..self };
+        }
+        let mut could_be = Vec::new();
+        // One that names nothing leaves everything open.
+        if let (Some(one), Some(two)) = (self.candidates(), other.candidates()) {
+            for verdict in one.iter().chain(two) {
+                if !could_be.contains(verdict) {
+                    could_be.push(*verdict);
+                }
+            }
+        }
+        let (verdict, confidence) = (Verdict::Unknown, Some(Confidence::None));
+        Self { verdict, direction: None, because, confidence, could_be }
+    }
+
+    /// What it may be; `None`: anything.
+    fn candidates(&self) -> Option<&[Verdict]> {
+        match self.verdict {
+            Verdict::Unknown => Some(&self.could_be[..]).filter(|named| !named.is_empty()),
+            _ => Some(std::slice::from_ref(&self.verdict)),
+        }
+    }
+}
+
+/// Why what the reflector said tells less than it could.
+const HELD_UP: &str =
+    "the reflector's answer was held up on its way, and what it shows depends on when it was given";
 
 /// `path_down or peer_paused`.
 fn alternatives(verdicts: &[Verdict]) -> String {

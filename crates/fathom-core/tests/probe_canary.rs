@@ -3,11 +3,12 @@
 use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::loss::Reflector;
+use fathom_core::peer_report::Standing as PeerStanding;
 use fathom_core::probe::{
     Input, LinkId, NetError, Output, Probe, Progress, Purpose, Request, Settings, Transport, Worker,
 };
 use fathom_core::schedule::Pace;
-use fathom_core::verdict::{Direction, Fresh};
+use fathom_core::verdict::{Confidence, Direction, Fresh, Verdict};
 use fathom_wire::rfc8762::{ErrorEstimate, Reflection};
 use fathom_wire::{About, Answer, ConnectionView, Introduction, Question, Reply, Stamper, Standing};
 use std::collections::VecDeque;
@@ -417,5 +418,112 @@ fn an_answer_about_an_earlier_silence_says_nothing_of_this_one() {
             assert_eq!(told.len(), 2, "two silences: {told:?}");
             assert!(!told.contains(&Some(Direction::Forward)), "{first}, {later}: {told:?}");
         }
+    }
+}
+
+const SERVED: u32 = 1 << 14 | 7;
+const SUCCESSOR: u32 = 1 << 14 | 8;
+
+/// What a reflector answers to these bytes of a canary: this of the connection, and this of itself.
+fn told(mut bytes: Vec<u8>, answer: Answer, introduction: Introduction) -> Vec<u8> {
+    Stamper::default().pass_answering(ConnectionView::default(), &mut bytes, |question| {
+        Some(match question.about {
+            About::Connection => Reply::Connection(answer),
+            About::Reflector => Reply::Reflector(introduction),
+        })
+    });
+    bytes
+}
+
+/// The one lane, which was served by [`SERVED`], breaks after 300 ms.
+fn served_and_broken() -> (Hand, LinkId) {
+    let mut hand = Hand::connected(Settings { pace: Pace::Every(100 * MS), ..settings(Transport::Tcp) });
+    for _ in 0..3 {
+        hand.until(hand.now + 100 * MS);
+        let mut echo = hand.sent_on(hand.lanes[0]).concat();
+        let view = ConnectionView { identity: SERVED, tells_pauses: true, ..ConnectionView::default() };
+        Stamper::default().pass_answering(view, &mut echo, |_| None);
+        hand.receives(hand.lanes[0], &echo);
+    }
+    hand.breaks(hand.lanes[0], ErrorKind::ConnectionReset);
+    let (_, canary) = hand.canaries[0];
+    hand.connects(canary);
+    (hand, canary)
+}
+
+/// The verdicts on ends, with their confidence.
+fn verdicts(hand: &Hand) -> Vec<(Verdict, Option<Confidence>)> {
+    let told = |event: &Event| match &event.kind {
+        EventKind::ConnectionExplained { explanation, .. } => {
+            Some((explanation.verdict, explanation.confidence))
+        }
+        _ => None,
+    };
+    hand.events.iter().filter_map(told).collect()
+}
+
+/// A reply that took three seconds says "I have run for two seconds": the reflector began after the connection's end, or before
+/// the connection was made. At once it says which.
+#[test]
+fn when_a_reply_was_given_lies_between_its_question_and_its_coming() {
+    for (takes, age_ns, verdict) in [
+        (0, 0, (Verdict::PeerDown, Some(Confidence::Medium))),
+        (0, 100 * MS, (Verdict::PeerDown, Some(Confidence::High))),
+        (3 * S, 2 * S, (Verdict::Unknown, Some(Confidence::None))),
+    ] {
+        let (mut hand, canary) = served_and_broken();
+        let messages = hand.sent_on(canary);
+        let introduction = Introduction { age_ns, identity: SUCCESSOR, ..Introduction::default() };
+        let reply = told(messages.concat(), Answer::default(), introduction);
+        hand.until(hand.now + takes);
+        hand.receives(canary, &reply);
+        hand.until(hand.now + 60 * S);
+        let met = hand.events.iter().find_map(|event| match &event.kind {
+            EventKind::ConnectionExplained { fresh, .. } => Some(*fresh),
+            _ => None,
+        });
+        assert_eq!(met, Some(Fresh::Echoed));
+        assert_eq!(verdicts(&hand)[0], verdict, "after {takes} ns: {:?}", hand.events);
+    }
+}
+
+/// A silence is asked about, the connection dies, and then the reply comes: it was given before the end or after, and says nothing of
+/// who ended it. The question is asked again, and that reply does.
+#[test]
+fn a_reply_to_a_question_of_before_the_end_does_not_tell_who_made_it() {
+    for answered_again in [false, true] {
+        let mut hand = Hand::connected(Settings { pace: Pace::Every(100 * MS), ..settings(Transport::Tcp) });
+        let lane = hand.lanes[0];
+        for _ in 0..12 {
+            hand.until(hand.now + 100 * MS);
+            hand.sent_on(lane);
+        }
+        let (_, canary) = hand.canaries[0];
+        hand.connects(canary);
+        let first = hand.sent_on(canary).concat();
+        hand.until(hand.now + 10 * MS);
+        hand.breaks(lane, ErrorKind::ConnectionReset);
+        let open = Answer { standing: Standing::Open, last_seq: 3, ..Answer::default() };
+        let who = Introduction { identity: SERVED, age_ns: 1_000 * S, ..Introduction::default() };
+        hand.receives(canary, &told(first, open, who));
+        let again = hand.sent_on(canary).concat();
+        assert_eq!(again.len(), 2 * 64, "it is asked about the end");
+        if answered_again {
+            let failed = Answer { standing: Standing::Failed, last_seq: 3, ..Answer::default() };
+            hand.receives(canary, &told(again, failed, who));
+        }
+        hand.until(hand.now + 60 * S);
+        let explained = hand.events.iter().filter_map(|event| match &event.kind {
+            EventKind::ConnectionExplained { about, explanation, reflector, .. } if about == "closing" => {
+                Some((explanation.verdict, reflector.as_ref().map(|report| report.standing)))
+            }
+            _ => None,
+        });
+        let (verdict, standing) = if answered_again {
+            (Verdict::FlowForgotten, PeerStanding::Failed)
+        } else {
+            (Verdict::Unknown, PeerStanding::Open)
+        };
+        assert_eq!(explained.collect::<Vec<_>>(), [(verdict, Some(standing))], "{:?}", hand.events);
     }
 }

@@ -237,7 +237,7 @@ impl Facts {
         {
             return Some(ns);
         }
-        let (inside_ns, _) = self.reported_pause_ns()?;
+        let inside_ns = self.reported_pause_ns()?;
         let covers = inside_ns * COVERED.1 >= self.silent_ns * COVERED.0;
         (covers && self.was_silent() && self.is_lost() && inside_ns > self.local_pause_ns)
             .then_some(inside_ns)
@@ -279,9 +279,10 @@ impl Facts {
         LATER_ECHO_NS.max(self.late.map_or(0, |late| late.back_ns))
     }
 
-    /// How much of the silence lies in the pause that the reflector told when it was asked: at the least, at the most.
-    fn reported_pause_ns(&self) -> Option<(u64, u64)> {
-        self.reported?.paused_ns((self.from_ns(), self.ended_ns))
+    /// How much of the silence lies in the pause that the reflector told when it was asked.
+    fn reported_pause_ns(&self) -> Option<u64> {
+        let (from, to) = self.reported?.pause()?;
+        Some(to.min(self.ended_ns).saturating_sub(from.max(self.from_ns()))).filter(|&ns| ns > 0)
     }
 
     /// A reflector that does not say whether the request waited: its pause as it stands.
@@ -295,7 +296,7 @@ impl Facts {
         let part = self.silent_ns / REST_PART;
         self.remote_pause.is_some_and(|pause| pause.ns > part)
             || self.echo_waited()
-            || self.reported_pause_ns().is_some_and(|(_, most)| most > part)
+            || self.reported_pause_ns().is_some_and(|ns| ns > part)
     }
 
     /// The missing request waited for a pause of the reflector to end that was a part of the silence.

@@ -5,6 +5,8 @@ use crate::peer_report::{PeerReport, Responder, Standing};
 
 /// A time told as "so long ago" is known to a round trip and a millisecond; this covers both.
 const TOLD_WITHIN_NS: u64 = 200_000_000;
+/// A reply that was held up for longer is taken as given at so many times at the most, at the first and the last possible one too.
+const TIMES: u64 = 64;
 /// A reflector that took another's place so soon after a connection's end is what ended it, or what came of its end.
 const SOON_NS: u64 = 60_000_000_000;
 
@@ -26,6 +28,20 @@ pub struct Reported {
 }
 
 impl Reported {
+    /// The same, as if the reply had been under way for no time, for each time at which it may have been given: the latest first.
+    /// What the reflector calls so long ago is counted from there.
+    pub(super) fn answers(self) -> impl Iterator<Item = Self> {
+        let held_up_ns = self.at_ns.saturating_sub(self.asked_ns);
+        let steps = held_up_ns.div_ceil(TOLD_WITHIN_NS).min(TIMES);
+        // Within what such times are known to there is one.
+        let steps = if held_up_ns <= TOLD_WITHIN_NS { 0 } else { steps };
+        (0..=steps).map(move |step| {
+            let at_ns = self.at_ns - (held_up_ns / steps.max(1) * step).min(held_up_ns);
+            let at_ns = if step == steps && steps > 0 { self.asked_ns } else { at_ns };
+            Self { asked_ns: at_ns, at_ns, ..self }
+        })
+    }
+
     /// Which way was lost: the reflector got the first missing request, and then its echo did not come; or it did not.
     /// An echo that could not have come before `ended_ns` was not lost by then.
     pub(super) fn direction(&self, ended_ns: u64, round_trip_ns: u64) -> Option<Direction> {
@@ -34,7 +50,7 @@ impl Reported {
             return Some(Direction::Forward);
         }
         let too_late = |read: u64| read + round_trip_ns + TOLD_WITHIN_NS > ended_ns;
-        (!self.read_ns().is_some_and(|(_, latest)| too_late(latest))).then_some(Direction::Return)
+        (!self.read_ns().is_some_and(too_late)).then_some(Direction::Return)
     }
 
     /// Whether it did not end the connection. That it had not yet, when it was asked before the end, says nothing of that.
@@ -42,36 +58,26 @@ impl Reported {
         self.report.is_not_its_doing() && (self.after_end || self.report.standing != Standing::Open)
     }
 
-    /// When it was that the reflector calls so long ago: at the earliest, at the latest.
-    fn ago(&self, ago_ns: u64) -> (u64, u64) {
-        (self.asked_ns.saturating_sub(ago_ns), self.at_ns.saturating_sub(ago_ns))
-    }
-
-    /// When it last read from the connection: at the earliest, at the latest.
-    fn read_ns(&self) -> Option<(u64, u64)> {
-        Some(self.ago(self.report.responder?.received_ago_ns?))
+    /// When it last read from the connection.
+    fn read_ns(&self) -> Option<u64> {
+        let ago_ns = self.report.responder.and_then(|who| who.received_ago_ns)?;
+        Some(self.at_ns.saturating_sub(ago_ns))
     }
 
     /// Whether it read from the connection after the end, so that requests were under way then.
     pub(super) fn received_after(&self, ended_ns: u64) -> bool {
-        self.read_ns().is_some_and(|(earliest, _)| earliest > ended_ns + TOLD_WITHIN_NS)
+        self.read_ns().is_some_and(|read| read > ended_ns + TOLD_WITHIN_NS)
     }
 
-    /// How much of a silence lies in its latest long pause: at the least, at the most.
-    pub(super) fn paused_ns(&self, (from_ns, to_ns): (u64, u64)) -> Option<(u64, u64)> {
+    /// Its latest long pause: from, to.
+    pub(super) fn pause(&self) -> Option<(u64, u64)> {
         let who = self.report.responder?;
-        let (lasted_ns, (earliest, latest)) = (who.paused_ns?, self.ago(who.paused_ago_ns?));
-        let inside = |from: u64, to: u64| to.min(to_ns).saturating_sub(from.max(from_ns));
-        let ended = |to: u64| inside(to.saturating_sub(lasted_ns), to);
-        // The earlier or the later it was, the less of it lies inside: least at one of both ends.
-        let least = ended(earliest).min(ended(latest));
-        let most = inside(earliest.saturating_sub(lasted_ns), latest).min(lasted_ns);
-        Some((least, most))
+        let to = self.at_ns.saturating_sub(who.paused_ago_ns?);
+        Some((to.saturating_sub(who.paused_ns?), to))
     }
 
-    /// When it began to run: at the earliest, at the latest.
-    fn began_ns(&self) -> Option<(u64, u64)> {
-        Some(self.ago(self.report.responder?.age_ns))
+    fn began_ns(&self) -> Option<u64> {
+        Some(self.at_ns.saturating_sub(self.report.responder?.age_ns))
     }
 }
 
@@ -86,7 +92,7 @@ pub(super) enum Server {
     ReplacedBefore,
     /// The same, soon after its end.
     ReplacedSoon,
-    /// The same, later, or it is not known when.
+    /// The same, later.
     ReplacedLater,
     /// Another place behind the same address.
     Elsewhere,
@@ -102,22 +108,20 @@ pub(super) fn server(
     (opened_ns, ended_ns): (u64, u64),
 ) -> Server {
     let Some(reported) = reported else { return Server::NotKnown };
-    let (Some(Responder { identity, .. }), Some((earliest, latest))) =
-        (reported.report.responder, reported.began_ns())
+    let (Some(Responder { identity, .. }), Some(began)) = (reported.report.responder, reported.began_ns())
     else {
         return Server::NotKnown;
     };
-    let soon = latest <= ended_ns + SOON_NS;
+    let soon = began <= ended_ns + SOON_NS;
     match served_by {
         Some(served) if served == identity => Server::Same,
         Some(served) if !fathom_wire::is_same_place(served, identity) => Server::Elsewhere,
         // It ran before the connection was made: so both do, or did, at one place, and the connection was with either.
-        Some(_) if earliest < opened_ns => Server::NotKnown,
-        Some(_) if latest < ended_ns => Server::ReplacedBefore,
-        // Where the reply was held up, that may have been before the end or after.
-        Some(_) if soon && earliest >= ended_ns => Server::ReplacedSoon,
+        Some(_) if began < opened_ns => Server::NotKnown,
+        Some(_) if began < ended_ns => Server::ReplacedBefore,
+        Some(_) if soon => Server::ReplacedSoon,
         Some(_) => Server::ReplacedLater,
-        None if earliest + TOLD_WITHIN_NS >= ended_ns && soon => Server::BeganAfter,
+        None if began + TOLD_WITHIN_NS >= ended_ns && soon => Server::BeganAfter,
         None => Server::NotKnown,
     }
 }
