@@ -4,6 +4,7 @@ use crate::protocol::Protocol;
 use crate::session::Login;
 use crate::{Config, Error};
 use fathom_core::query::MOST_CONNECTIONS;
+use fathom_core::text::count;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Scope;
@@ -53,7 +54,7 @@ pub(crate) fn open(
         }
     };
     std::thread::scope(|scope| {
-        let all = (1..config.connections.min(AT_ONCE)).map(|_| spawn(scope, "login".to_owned(), log_in));
+        let all = (0..AT_ONCE.min(config.connections - 1)).map(|_| spawn(scope, "login".to_owned(), log_in));
         let spawned = all.collect::<Result<Vec<_>, _>>();
         if spawned.is_err() {
             is_over.store(true, Ordering::Relaxed);
@@ -65,9 +66,9 @@ pub(crate) fn open(
         None => Ok(open),
         Some(error) if login.stop.times() > 0 => Err(error),
         Some(error) => Err(Error::run(format!(
-            "{} of {} connections could be opened: {error}, or ask over fewer",
+            "{} of {} could be opened: {error}, or ask over fewer",
             open.len(),
-            config.connections
+            count(config.connections, "connection")
         ))),
     }
 }

@@ -377,4 +377,34 @@ mod tests {
         let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
         assert!(verified.findings.is_empty(), "{verified:?}");
     }
+
+    /// What a run says of its connections in the end is held against their rows.
+    #[test]
+    fn rows_of_each_connection_are_what_it_came_to() {
+        let each = |queries: [u64; 2], failed: [u64; 2]| {
+            [0, 1].map(
+                |of| serde_json::json!({ "queries": queries[of], "failed": failed[of], "unrecorded": 0 }),
+            )
+        };
+        let (counts, fails) = (
+            "each connection has as many queries as sql.ended counts",
+            "as many failed on each connection as sql.ended counts",
+        );
+        for (each, broken) in [
+            (each([5, 4], [0, 0]), vec![]),
+            (each([4, 5], [0, 0]), vec![(counts, 2)]),
+            (each([5, 4], [0, 1]), vec![(fails, 1)]),
+            (each([5, 5], [0, 0]), vec![("connections have all queries together", 1), (counts, 1)]),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let dir = dir.path().join("kept");
+            let (record, writer) = begin(&dir, 9, |_| {});
+            std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
+            record.beside_is_over();
+            record.end(writer, serde_json::json!({ "queries": 9, "connections": each })).1.unwrap();
+            let found = fathom_recording::verify(&dir, |_| {}).unwrap().findings;
+            let found: Vec<_> = found.iter().map(|finding| (finding.law, finding.count)).collect();
+            assert_eq!(found, broken, "{each:?}");
+        }
+    }
 }

@@ -147,7 +147,7 @@ pub(crate) fn count_in(asked: &mut Asked, counted: &[Vec<Option<Counted>>]) {
     }
     if let Some(each) = counted.first().filter(|each| each.len() > 1) {
         for (setting, counted) in asked.settings.iter_mut().zip(each) {
-            setting.counted = counted.clone();
+            setting.counted.clone_from(counted);
         }
     }
 }

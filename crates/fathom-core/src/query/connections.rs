@@ -6,6 +6,7 @@
 use super::counted::All;
 use super::figures::{Warm, median};
 use super::{Counted, Query};
+use crate::text::count;
 use crate::units::narrow::time_or_dash;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -72,8 +73,8 @@ impl Connections {
             n => format!("; {n} have no answer"),
         };
         Some(format!(
-            "{} connections side by side: the median of each lies between {} and {}{without}",
-            known.len(),
+            "{} side by side: the median of each lies between {} and {}{without}",
+            count(known.len() as u64, "connection"),
             of(least),
             of(most)
         ))

@@ -104,8 +104,9 @@ impl OfEach {
     }
 }
 
-/// How far the wall clock went back in all, between these readings; `None`: they do not tell of every change.
+/// How far the wall clock went back in all, between these readings; `None`: they do not tell of every change, or there are none.
 fn back_ns(anchors: &[ClockAnchor]) -> Option<i64> {
+    anchors.first()?;
     let mut back_ns = READS_WITHIN_NS;
     for pair in anchors.windows(2) {
         let apart_ns = pair[1].mono_ns.checked_sub(pair[0].mono_ns).filter(|ns| *ns <= ANCHORS_APART_NS)?;
@@ -113,4 +114,34 @@ fn back_ns(anchors: &[ClockAnchor]) -> Option<i64> {
         back_ns = back_ns.saturating_add((apart_ns as i64).saturating_sub(moved_ns).max(0));
     }
     Some(back_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    const S: u64 = 1_000_000_000;
+
+    /// Of each reading the monotonic second and that of the wall clock.
+    fn anchors(of: &[(u64, i64)]) -> Vec<ClockAnchor> {
+        let anchor = |&(mono_s, utc_s): &(u64, i64)| ClockAnchor {
+            mono_ns: mono_s * S,
+            utc: Timestamp::from_second(1_750_000_000 + utc_s).unwrap(),
+            stepped: false,
+        };
+        of.iter().map(anchor).collect()
+    }
+
+    #[test]
+    fn a_wall_clock_that_was_set_back_may_make_queries_overlap_by_so_much() {
+        let back = |of: &[(u64, i64)]| back_ns(&anchors(of)).map(|ns| ns - READS_WITHIN_NS);
+        assert_eq!(back(&[(5, 0)]), Some(0));
+        assert_eq!(back(&[(5, 0), (65, 60)]), Some(0));
+        // Back by 3 s, on by an hour, and back by 7 s.
+        assert_eq!(back(&[(5, 0), (15, 7), (75, 3_667), (85, 3_670)]), Some(10 * S as i64));
+        // Nobody knows what came between.
+        assert_eq!(back(&[(5, 0), (200, 195)]), None);
+        assert_eq!(back(&[]), None);
+    }
 }

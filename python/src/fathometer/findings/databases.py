@@ -251,7 +251,7 @@ def _fetched(asked: Mapping[str, object]) -> str:
 def _side_by_side(asked: Mapping[str, object]) -> str:
     """Empty: one connection asked."""
     number = asked.get("connections")
-    return f"{number} connections side by side" if isinstance(number, int) and number > 1 else ""
+    return f"{count(number, 'connection')} side by side" if isinstance(number, int) and number > 1 else ""
 
 
 def shortened(query: str, letters: int) -> str:

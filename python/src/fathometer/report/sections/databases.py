@@ -59,7 +59,7 @@ def _connections(one: Asked) -> list[str]:
         return []
     least, most = one.apart
     ends = within(least.median_ns, most.median_ns, " … ")
-    return [f"{len(one.each)} connections, medians {ends}"]
+    return [f"{count(len(one.each), 'connection')}, medians {ends}"]
 
 
 def _others(one: Asked, known: Databases) -> Cell:
