@@ -368,7 +368,7 @@ mod tests {
         // A later one has its own number.
         record.query(Query { query: ASKED, ..Query::default() }, 0);
         record.beside_is_over();
-        let each = [0, 1].map(|of| serde_json::json!({ "queries": (ASKED + 1 - of) / 2, "failed": 0 }));
+        let each = [0, 1].map(|of| serde_json::json!({ "queries": (ASKED + 2 - of) / 2, "failed": 0 }));
         let (lost, ended) =
             record.end(writer, serde_json::json!({ "queries": ASKED + 1, "connections": each }));
         let lost = lost.unwrap();
