@@ -243,6 +243,7 @@ impl Outcome {
             path_at_most: of.verdict.share(Party::Path).2,
             server_at_most: of.verdict.share(Party::Server).2,
             fetch_size: self.asked.fetch_size,
+            connections: self.asked.connections.len().max(1) as u64,
             waits: &of.waits,
             looked_at: of.looked_at,
         };
