@@ -295,6 +295,30 @@ fn the_same_of_mariadb() {
     assert!(each(&outcome).iter().all(|one| one["verdict"]["party"] == "server"), "{outcome:#}");
     assert_sound(&dir);
     says_the_same(&dir, &outcome);
+    // One of them is killed while it sleeps: it logs in anew.
+    let child = begun(server.sql(&["--query", "SELECT SLEEP(0.5)", "--count", "4", "--connections", "8"]));
+    let number_of =
+        "SELECT GROUP_CONCAT(ID) FROM information_schema.PROCESSLIST WHERE INFO = 'SELECT SLEEP(0.5)'";
+    let file = server.home.path().join("tmp/at-work");
+    let who = format!("{number_of} INTO OUTFILE '{}'", file.display());
+    let deadline = Instant::now() + support::PATIENCE;
+    let killed = loop {
+        assert!(Instant::now() < deadline, "nobody is at work");
+        _ = std::fs::remove_file(&file);
+        server.ask(&["--count", "1", "--query", &who]);
+        let list = std::fs::read_to_string(&file).unwrap_or_default();
+        if let Some(one) = list.trim().split(',').next().and_then(|id| id.parse::<u64>().ok()) {
+            break one;
+        }
+    };
+    server.ask(&["--count", "1", "--query", &format!("KILL {killed}")]);
+    let out = support::ended(child);
+    let line = refused(&out);
+    assert!(line.contains("(connection "), "{line}");
+    let outcome: Value = serde_json::from_slice(&out.stdout).unwrap();
+    is_conserved(&outcome, 8);
+    assert_eq!((number(&outcome, "queries"), number(&outcome, "failed")), (32, 1), "{outcome:#}");
+    assert_eq!(each(&outcome).iter().map(|one| number(one, "sessions")).sum::<u64>(), 9, "{outcome:#}");
     // Eight that would go on for ever; one Ctrl-C.
     let child = begun(server.sql(&["--query", "SELECT SLEEP(600)", "--connections", "8"]));
     let at_work = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = 'SELECT SLEEP(600)'";
@@ -345,4 +369,16 @@ fn what_a_server_counts_is_the_sum_of_its_sessions() {
     assert_eq!(outcome["server_counted"]["waits"], waits["shown_count"], "{outcome:#} {waits:#}");
     // The packets are those of all answers: six, of 1,200 rows of 8,000 bytes.
     assert!(number(&outcome["tds"], "bytes") >= 6 * 1_200 * 8_000, "{outcome:#}");
+}
+
+/// A user of whom `MariaDB` takes four sessions at once: what it says is passed on.
+#[test]
+fn more_than_mariadb_takes_of_a_user_is_one_line_with_its_words() {
+    let Some(server) = Mariadb::start() else { return };
+    let few = format!("CREATE USER few IDENTIFIED BY '{PASSWORD}' WITH MAX_USER_CONNECTIONS 4");
+    server.ask(&["--count", "1", "--query", &few]);
+    let arguments = ["--query", "SELECT 1", "--count", "3", "--connections", "6"];
+    let out = support::mariadb::sql(Command::new(FATHOM), &server.url_of("few", ""), &arguments).output();
+    let line = refused(&out.unwrap());
+    assert!(line.contains("4 of 6 connections could be opened") && line.contains("error 1226"), "{line}");
 }

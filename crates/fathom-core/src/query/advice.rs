@@ -118,6 +118,9 @@ mod tests {
         assert!(later.len() == 1 && !later[0].contains("neither"), "{later:?}");
         // Of several nobody knows whether it was the work or the others.
         let several = lines(&Evidence { turns: 1, path_at_most: 0.01, connections: 8, ..evidence });
-        assert_eq!(several, ["this host holds it up: work on rows, or 8 connections that share its processors"]);
+        assert_eq!(
+            several,
+            ["this host holds it up: work on rows, or 8 connections that share its processors"]
+        );
     }
 }
