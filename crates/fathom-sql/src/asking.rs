@@ -66,7 +66,10 @@ impl Book {
         for (came_after, (n, first)) in std::mem::take(&mut self.ended) {
             let text = match n {
                 1 => format!("query {} was ended by you{came_after}", first + 1),
-                n => format!("{n} queries were ended by you{came_after}"),
+                n => format!(
+                    "{n} queries were ended by you{}",
+                    came_after.replace(", before", ", each before")
+                ),
             };
             self.note(record, text);
         }
@@ -211,8 +214,15 @@ impl<'a> Shared<'a> {
                 self.end();
                 return;
             }
-            let is_over = plan.is_over(plan.due_ns(asked), asked) || lost >= LOST_IN_A_ROW;
-            if is_over || !self.log_in_again(turns, connection) {
+            if plan.is_over(plan.due_ns(asked), asked) {
+                return;
+            }
+            if lost >= LOST_IN_A_ROW {
+                let text = format!("connection {connection} was lost {lost} times in a row, and is given up");
+                self.book().note(self.record, text);
+                return;
+            }
+            if !self.log_in_again(turns, connection) {
                 return;
             }
         }
