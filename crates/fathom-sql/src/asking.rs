@@ -218,7 +218,8 @@ impl<'a> Shared<'a> {
                 return;
             }
             if lost >= LOST_IN_A_ROW {
-                let text = format!("connection {connection} was lost {lost} times in a row, and is given up");
+                let times = count(lost, "time");
+                let text = format!("connection {connection} was lost {times} in a row, and is given up");
                 self.book().note(self.record, text);
                 return;
             }

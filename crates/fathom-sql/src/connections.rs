@@ -1,12 +1,12 @@
 //! Several connections that ask side by side: their logins, and what the run makes of one that is lost.
 
-use crate::protocol::Protocol;
+use crate::protocol::{Protocol, Watch};
 use crate::session::Login;
 use crate::{Config, Error};
 use fathom_core::query::MOST_CONNECTIONS;
 use fathom_core::text::count;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
 
 /// So many log in at the same time.
@@ -71,6 +71,21 @@ pub(crate) fn open(
             count(config.connections, "connection")
         ))),
     }
+}
+
+/// How each of these is seen by another session. Each is asked for that, several at the same time.
+pub(crate) fn watches(sessions: &mut [Box<dyn Protocol>], login: &Login) -> Result<Vec<Arc<Watch>>, Error> {
+    let some = sessions.len().div_ceil(AT_ONCE as usize).max(1);
+    let ask = |some: &mut [Box<dyn Protocol>]| {
+        some.iter_mut().map(|session| session.watch(login).map(Arc::new)).collect::<Result<Vec<_>, _>>()
+    };
+    std::thread::scope(|scope| {
+        let asked = sessions.chunks_mut(some).map(|some| spawn(scope, "watch".to_owned(), move || ask(some)));
+        let asked = asked.collect::<Result<Vec<_>, _>>()?;
+        let failed = || Error::run("a thread that asks for a session's number failed");
+        let each = asked.into_iter().map(|thread| thread.join().map_err(|_| failed())?);
+        Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
+    })
 }
 
 /// Begins a thread of this scope.

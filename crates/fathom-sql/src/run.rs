@@ -229,8 +229,7 @@ fn begin(login: &Login, config: &Config) -> Result<Box<dyn Protocol>, Error> {
 fn look(sessions: &mut [Box<dyn Protocol>], login: &Login, config: &Config) -> Result<Watched, Error> {
     // Who ends the run waits for no session that is to look.
     let at_once = login.impatient();
-    let watches = sessions.iter_mut().map(|session| session.watch(&at_once).map(Arc::new));
-    let watches = watches.collect::<Result<Vec<_>, _>>()?;
+    let watches = connections::watches(sessions, &at_once)?;
     // The sessions of one connection are asked in turn.
     let each = if config.connections == 1 { watches[..1].to_vec() } else { watches.clone() };
     let (looker, looks) = Looker::begin(begin(&at_once, config)?, each, login, &login.stop)?;
