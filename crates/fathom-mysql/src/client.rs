@@ -275,7 +275,9 @@ impl Client {
                 _ if !message.is_whole => return Err(Trouble::TooLong("message of a login")),
                 Stage::Greeting => {
                     self.greeting = Greeting::read(kept)?;
-                    return self.agree();
+                    if let Some(event) = self.agree()? {
+                        return Ok(Some(event));
+                    }
                 }
                 Stage::Login => {
                     if self.goes_on()? {

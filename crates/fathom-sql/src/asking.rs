@@ -318,7 +318,7 @@ fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stop: &Stop) -> O
         // What follows a request to cancel is nobody's fault.
         Trouble::Refused(_) | Trouble::Lost(_) if stop.times() > 0 => None,
         Trouble::Refused(refusal) => {
-            let to_do = asker.session.remedy(refusal);
+            let to_do = asker.session.remedy(refusal, &asker.sql, asker.config);
             Some(Error::run(format!("query {number} failed at {address}: {}; {to_do}", refusal.words())))
         }
         Trouble::Late { why, is_unanswered: true } => Some(Error::run(format!(

@@ -45,6 +45,8 @@ struct Known {
     since_ns: Option<u64>,
     /// The longest that one took since each connection that asks last wanted to know, answered or not.
     slowest_ns: Vec<u64>,
+    /// Why the latest that came to nothing did.
+    why: Option<String>,
 }
 
 impl Known {
@@ -143,6 +145,11 @@ impl Beside {
         let known = self.known();
         let slowest_ns = known.slowest_ns.get(self.connection).copied().unwrap_or(0);
         slowest_ns.max(known.since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns)))
+    }
+
+    /// Why nothing answers, where nothing does.
+    pub(crate) fn why(&self) -> Option<String> {
+        self.known().why.clone()
     }
 
     /// How many were not answered.
@@ -256,8 +263,10 @@ impl Beside {
 
     /// Whether the other end was heard.
     fn listen(&self, outcome: Result<(), &io::Error>) {
+        let mut known = self.known();
+        known.why = outcome.err().map(ToString::to_string);
         if outcome.map_or_else(is_of_the_other_end, |()| true) {
-            self.known().heard_ns = mono_ns();
+            known.heard_ns = mono_ns();
         }
     }
 

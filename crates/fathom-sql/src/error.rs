@@ -27,6 +27,8 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     /// The connection is at its end.
     pub(crate) is_fatal: bool,
+    /// Where in its source a server says so, which is in no language; empty: it does not tell.
+    pub(crate) routine: String,
 }
 
 impl Refusal {
@@ -39,6 +41,7 @@ impl Refusal {
             match field.type_() {
                 b'C' => refusal.code = value,
                 b'M' => refusal.message = value,
+                b'R' => refusal.routine = value,
                 b'V' => refusal.is_fatal = value != "ERROR",
                 _ => {}
             }

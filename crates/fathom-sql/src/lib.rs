@@ -31,6 +31,7 @@ mod record;
 mod run;
 mod session;
 mod ssl_mode;
+mod statement;
 mod stop;
 mod target;
 mod tds;

@@ -292,7 +292,12 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The error outside is of the session that looks, the other one of what it says of the one that is looked at.
 fn look(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Result<Look, Error>, Error> {
     let asked_ns = mono_ns();
-    let answer = session.ask(&watch.sql, login)?;
+    let answer = session.ask(&watch.sql, login).map_err(|error| match &watch.grant {
+        Some((code, grant)) if error.to_string().ends_with(&format!("({code})")) => {
+            Error::run(format!("{error}; {grant}"))
+        }
+        _ => error,
+    })?;
     let at_ns = mono_ns();
     let lasted_ns = session.lasted_ns(&answer);
     let since = lasted_ns.and_then(|lasted_ns| Since::of_look(asked_ns, at_ns, lasted_ns));
@@ -304,7 +309,8 @@ mod tests {
     use super::*;
 
     fn shared(places: &[(u64, u64)]) -> Shared {
-        let watch = Arc::new(Watch { sql: String::new(), read: |_| Err(Error::run("")), waits: None });
+        let watch =
+            Arc::new(Watch { sql: String::new(), read: |_| Err(Error::run("")), waits: None, grant: None });
         let place = |&(running, next_ns): &(u64, u64)| Place {
             watch: Mutex::new(Arc::clone(&watch)),
             running: running.into(),
@@ -349,7 +355,12 @@ mod tests {
         assert_eq!(look(), Some(1));
         let of = |at| Looks { seen: Mutex::new(channel().1), shared: Arc::clone(&shared), at };
         assert!(of(0).failure().is_some() && of(1).failure().is_none());
-        of(0).watch(&Arc::new(Watch { sql: String::new(), read: |_| Err(Error::run("")), waits: None }));
+        of(0).watch(&Arc::new(Watch {
+            sql: String::new(),
+            read: |_| Err(Error::run("")),
+            waits: None,
+            grant: None,
+        }));
         assert!(of(0).failure().is_none());
         assert_eq!(look(), Some(0));
     }

@@ -7,6 +7,7 @@ use crate::limit::Limit;
 use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
 use crate::session::{Login, broke, more, not_secured, unreachable};
 use crate::ssl_mode::SslMode;
+use crate::statement::{Dialect, has_parameters, is_several};
 use crate::{Config, Error, Source, tls};
 use bytes::Buf;
 use fathom_core::query::ServerState;
@@ -16,12 +17,18 @@ use serde_json::Value;
 use std::io;
 use std::net::SocketAddr;
 
+/// Of what a server executes without one, as every `CALL`.
+const NO_CURSOR: &str = "the server opened no cursor for this query (none has one that is a CALL): its rows came all at once, whatever --fetch-size says";
+
 /// A session.
 pub(crate) struct Mysql {
     channel: Channel,
     client: Client,
     /// The number of the error that came last.
     error: u16,
+    /// Rows of this query are fetched by a cursor; and of one, or of this, they came without.
+    has_cursor: bool,
+    lacked_cursor: bool,
     /// The session that answers here, by its own account; `None`: it was not asked.
     number: Option<u64>,
 }
@@ -114,7 +121,8 @@ impl Mysql {
             is_checked: tls::is_checked(server),
             several,
         });
-        let mut this = Self { channel, client, error: 0, number: None };
+        let mut this =
+            Self { channel, client, error: 0, has_cursor: false, lacked_cursor: false, number: None };
         loop {
             let came = this.event();
             let out = this.client.take_out();
@@ -184,7 +192,10 @@ impl Protocol for Mysql {
 
     fn request(&mut self, sql: &str, config: &Config) -> io::Result<Vec<u8>> {
         let asked = match config.fetch_size {
-            Some(_) => self.client.prepare(sql),
+            Some(_) => {
+                self.has_cursor = false;
+                self.client.prepare(sql)
+            }
             None => self.client.ask(sql),
         };
         asked.map_err(|e| lost(&e))?;
@@ -194,7 +205,10 @@ impl Protocol for Mysql {
     fn step(&mut self, config: &Config) -> io::Result<Option<Step>> {
         Ok(match self.event().map_err(|e| lost(&e))? {
             None => None,
-            Some(Event::Row) => Some(Step::Row),
+            Some(Event::Row) => {
+                self.lacked_cursor |= config.fetch_size.is_some() && !self.has_cursor;
+                Some(Step::Row)
+            }
             Some(Event::Refused(told)) => {
                 self.error = told.number;
                 Some(Step::Refused { refusal: refusal_of(told), is_over: true })
@@ -207,11 +221,12 @@ impl Protocol for Mysql {
                 let message =
                     format!("the query has parameters ({parameters} of ?), of which nobody says the values");
                 // "using clause does not match dynamic parameter specification".
-                let refusal = Refusal { code: "07001".to_owned(), message, is_fatal: false };
+                let refusal = Refusal { code: "07001".to_owned(), message, ..Refusal::default() };
                 self.error = 0;
                 Some(Step::Refused { refusal, is_over: true })
             }
             Some(Event::Suspended) => {
+                self.has_cursor = true;
                 self.client.fetch(config.fetch_size.unwrap_or(u32::MAX)).map_err(|e| lost(&e))?;
                 Some(Step::Turn(self.client.take_out()))
             }
@@ -256,7 +271,7 @@ impl Protocol for Mysql {
         self.number = Some(number);
         // Everybody sees the sessions of his own user.
         let sql = format!("SELECT COMMAND, STATE FROM information_schema.PROCESSLIST WHERE ID = {number}");
-        Ok(Watch { sql, read: state, waits: None })
+        Ok(Watch { sql, read: state, grant: None, waits: None })
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {
@@ -269,8 +284,15 @@ impl Protocol for Mysql {
         format!("SELECT REPEAT('x', {row_bytes}) AS body FROM {} LIMIT {rows}", made.join(" CROSS JOIN "))
     }
 
-    fn remedy(&self, _: &Refusal) -> &'static str {
+    fn remedy(&self, _: &Refusal, sql: &str, config: &Config) -> &'static str {
         match self.error {
+            1064 if !config.simple && is_several(sql, Dialect::Mysql) => {
+                "several statements at once need --simple"
+            }
+            1064 if has_parameters(sql, Dialect::Mysql) => {
+                "nobody gives values to ?: write them into the query"
+            }
+            1226 => "that is the user's own limit: wait, or raise it by ALTER USER … WITH …",
             1046 => "name a database, as in mysql://user@host/database",
             1044 | 1142 | 1143 | 1227 | 1370 => "grant the user what it needs",
             1054 | 1064 | 1065 | 1146 | 1149 | 1305 => "mend the query",
@@ -280,7 +302,7 @@ impl Protocol for Mysql {
             1205 | 1213 => "another session had to go on: ask again",
             1317 | 1969 | 3024 => "somebody cancelled it, or its max_statement_time is over",
             1792 => "fathom's own queries only read: give yours with --query",
-            3948 | 4166 => "fathom sends no file of this host to a server",
+            1148 | 3948 | 4166 => "fathom sends no file of this host to a server",
             _ => "see the server's log",
         }
     }
@@ -291,7 +313,7 @@ impl Protocol for Mysql {
             encrypted: self.channel.is_encrypted(),
             database: None,
             packets: Value::Null,
-            notes: vec![],
+            notes: self.lacked_cursor.then(|| NO_CURSOR.to_owned()).into_iter().collect(),
         }
     }
 }
@@ -301,7 +323,7 @@ impl Protocol for Mysql {
 fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
     let Ok([command, state]) = <[Option<String>; 2]>::try_from(answer) else {
         return Err(Error::run(
-            "the server does not list the session (grant PROCESS; is there a proxy between?)",
+            "the server does not list the session, which is another user's (a proxy between?); GRANT PROCESS ON *.* TO the user",
         ));
     };
     let state = state.filter(|state| !state.is_empty());
@@ -321,7 +343,7 @@ fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
 
 fn refusal_of(told: Told) -> Refusal {
     let message = format!("error {}: {}", told.number, told.message);
-    Refusal { code: told.state, message, is_fatal: told.is_fatal }
+    Refusal { code: told.state, message, is_fatal: told.is_fatal, ..Refusal::default() }
 }
 
 fn lost(trouble: &Trouble) -> io::Error {
@@ -338,7 +360,14 @@ fn not_let_in(login: &Login, told: &Told) -> Error {
         }
         1044 => "grant the user the database, or name another",
         1049 => "name a database that is there, as in mysql://user@host/database",
-        1040 | 1203 | 1226 => "wait until other sessions have ended, or raise max_connections",
+        1040 => "wait until other sessions have ended, or raise max_connections",
+        1203 => {
+            "that is the server's limit of each user: end other sessions of it, or raise max_user_connections (fathom needs three: to ask, to look, to ping)"
+        }
+        1226 => {
+            "that is the user's own limit: end other sessions of it or wait, or raise it by ALTER USER … WITH MAX_USER_CONNECTIONS (or what it names; \
+             fathom needs three sessions: to ask, to look, to ping)"
+        }
         1129 => "the server has had enough of this host: FLUSH HOSTS on it",
         1130 => "the server lets nobody in from this host: create the user for it",
         3159 | 4222 => "the server insists on encryption: use sslmode=require, or a stricter one",

@@ -6,6 +6,7 @@ use crate::error::Refusal;
 use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
 use crate::reader::Item;
 use crate::session::{Login, Session};
+use crate::statement::{Dialect, has_parameters, is_several};
 use crate::{Config, Error};
 use bytes::BytesMut;
 use fathom_core::query::ServerState;
@@ -61,6 +62,7 @@ impl Protocol for Session {
                 Message::ReadyForQuery(_) => Step::Over,
                 // Nobody here has anything to copy to the server.
                 Message::CopyInResponse(_) => {
+                    self.wanted_rows = true;
                     let mut out = BytesMut::new();
                     frontend::copy_fail("fathom sql only reads", &mut out)?;
                     // PostgreSQL has ignored the one that came with the request.
@@ -101,7 +103,11 @@ impl Protocol for Session {
         let sql = format!(
             "SELECT state, wait_event_type, wait_event, {LASTED_US} FROM pg_catalog.pg_stat_get_activity({pid})"
         );
-        Ok(Watch { sql, read: state, waits: None })
+        let grant = format!(
+            "GRANT EXECUTE ON FUNCTION pg_catalog.pg_stat_get_activity(integer) TO {} lets it see them",
+            quoted(&login.server.user)
+        );
+        Ok(Watch { sql, read: state, grant: Some(("42501", grant)), waits: None })
     }
 
     fn lasted_ns(&self, answer: &[Option<String>]) -> Option<i64> {
@@ -113,8 +119,20 @@ impl Protocol for Session {
         format!("SELECT repeat('x', {row_bytes}) FROM (SELECT generate_series(1, {rows})) AS made")
     }
 
-    fn remedy(&self, refusal: &Refusal) -> &'static str {
+    fn remedy(&self, refusal: &Refusal, sql: &str, config: &Config) -> &'static str {
+        let is_several = !config.simple && is_several(sql, Dialect::Postgres);
         match refusal.code.as_str() {
+            "57014" if self.wanted_rows => {
+                "fathom sends no rows to a server: ask for some, as COPY … TO STDOUT does"
+            }
+            // It names none, however it puts them: the message is of a bind without values, or of a type that is not known.
+            "08P01" | "42P02" | "42P18" if has_parameters(sql, Dialect::Postgres) => {
+                "nobody gives values to $1 and the like: write them into the query"
+            }
+            "42601" if is_several && config.fetch_size.is_some() => {
+                "ask one statement at a time, or several with --simple and without --fetch-size"
+            }
+            "42601" if is_several => "several statements at once need --simple",
             "57014" => "somebody cancelled it, or its statement_timeout is over",
             "25006" => "fathom's own queries only read: give yours with --query",
             "42501" => "grant the user what it needs",
@@ -147,6 +165,11 @@ fn execute(config: &Config, out: &mut BytesMut) -> io::Result<()> {
     Ok(())
 }
 
+/// A name as it is written in SQL.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
     let Ok([state, kind, event, _]) = <[Option<String>; 4]>::try_from(answer) else {
         return Err(Error::run(
@@ -155,7 +178,8 @@ fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
     };
     let Some(state) = state else {
         return Err(Error::run(
-            "the server does not show what the session's backend does (grant pg_read_all_stats)",
+            "the server does not show what the session's backend does, which is another user's (a pooler between?); \
+             GRANT pg_read_all_stats TO the user, which is in pg_monitor too",
         ));
     };
     let wait = kind.zip(event).map(|(kind, event)| format!("{kind}/{event}"));

@@ -53,8 +53,8 @@ pub(crate) trait Protocol: Send {
     /// A query for so many rows, which only reads.
     fn rows(&self, rows: u64, row_bytes: u64) -> String;
 
-    /// What to do about a query that failed so.
-    fn remedy(&self, refusal: &Refusal) -> &'static str;
+    /// What to do about this query, which failed so.
+    fn remedy(&self, refusal: &Refusal, sql: &str, config: &Config) -> &'static str;
 
     /// What the login came to.
     fn facts(&mut self) -> Facts;
@@ -65,6 +65,8 @@ pub(crate) trait Protocol: Send {
 pub(crate) struct Watch {
     pub(crate) sql: String,
     pub(crate) read: fn(Vec<Option<String>>) -> Result<Seen, Error>,
+    /// Who may not ask it is told by this code; and what lets him, as the server wants it to be written.
+    pub(crate) grant: Option<(&'static str, String)>,
     /// What the server has counted for the session; `None`: servers of its kind count nothing.
     pub(crate) waits: Option<Waits>,
 }

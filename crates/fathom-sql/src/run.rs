@@ -94,8 +94,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         note(&mut outcome, &record, text);
     }
     if beside.rtt(mono_ns()).is_none() {
-        let text = "no round trip of the path could be measured beside the queries".to_owned();
-        note(&mut outcome, &record, text);
+        note(&mut outcome, &record, unmeasured(config, beside.why()));
     }
     let (looker, looks, watches) = look(&mut sessions, &login, &configs[0]).unwrap_or_else(|error| {
         let text = match &config.target {
@@ -206,6 +205,17 @@ fn ask(shared: &Shared<'_>, asking: &mut [Turns<'_>]) -> Result<(), Error> {
 fn note(outcome: &mut Outcome, record: &Record, text: String) {
     record.note(text.clone());
     outcome.asked.notes.push(text);
+}
+
+/// That nobody knows the path's round trip, why, and what to do about it.
+fn unmeasured(config: &Config, why: Option<String>) -> String {
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    let to_do = config.reflector.as_ref().map_or_else(String::new, |reflector| {
+        format!(
+            "; see that `fathom echo` runs at {reflector} and that its port is open, or leave --reflector out: the database's own port answers too"
+        )
+    });
+    format!("no round trip of the path could be measured beside the queries{why}{to_do}")
 }
 
 /// Says, once, why what the server counts is not known.

@@ -55,6 +55,8 @@ pub(crate) struct Session {
     pub(crate) key: Option<(i32, i32)>,
     /// What the server says it is.
     pub(crate) version: Option<String>,
+    /// A query wanted rows of this end (`COPY … FROM STDIN`).
+    pub(crate) wanted_rows: bool,
 }
 
 /// The first address of the server: several behind a name would be several paths.
@@ -144,7 +146,8 @@ impl Session {
     pub(crate) fn begin(login: &Login) -> Result<Self, Error> {
         let limit = login.limit();
         let channel = open(login, &limit)?;
-        let mut session = Self { channel, reader: Reader::default(), key: None, version: None };
+        let mut session =
+            Self { channel, reader: Reader::default(), key: None, version: None, wanted_rows: false };
         let server = &login.server;
         let mut parameters = vec![
             ("user", server.user.as_str()),
@@ -322,7 +325,15 @@ fn refused(login: &Login, refusal: &Refusal) -> Error {
         "28P01" => "give the right password by PGPASSWORD, ~/.pgpass or PGPASSFILE",
         "28000" => "see pg_hba.conf of the server, and the user's name",
         "3D000" => "name a database that is there, as in postgres://user@host/database",
-        "53300" => "wait until other sessions have ended, or raise max_connections",
+        "53300" => match refusal.routine.as_str() {
+            "InitializeSessionUserId" => {
+                "that is the user's own limit: end other sessions of it, or raise it by ALTER ROLE … CONNECTION LIMIT (fathom needs one session to ask, and one to look at what the server does)"
+            }
+            "CheckMyDatabase" => {
+                "that is the database's own limit: end other sessions of it, or raise it by ALTER DATABASE … CONNECTION LIMIT"
+            }
+            _ => "wait until other sessions have ended, or raise max_connections",
+        },
         "08P01" if login.read_only => {
             "a pooler may not take startup options: see ignore_startup_parameters, or use --query"
         }

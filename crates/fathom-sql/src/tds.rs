@@ -7,6 +7,7 @@ use crate::limit::Limit;
 use crate::protocol::{Facts, Protocol, Seen, Shown, Step, Waits, Watch};
 use crate::session::{Login, broke, more, unreachable};
 use crate::ssl_mode::SslMode;
+use crate::statement::{Dialect, has_parameters};
 use crate::{Config, Error, tls};
 use fathom_core::query::{Counted, ServerState};
 use fathom_core::text::count;
@@ -14,12 +15,19 @@ use fathom_tds::client::{Client, Encrypted, Event, Told, Trouble, Wanted};
 use serde_json::{Value, json};
 use std::io;
 
+/// What lets a login see what the server does for others: Microsoft's documentation of these views.
+macro_rules! grant {
+    () => {
+        "GRANT VIEW SERVER STATE TO the login lets it (since SQL Server 2022 VIEW SERVER PERFORMANCE STATE is enough; in a database of Azure it is \
+         VIEW DATABASE STATE)"
+    };
+}
+
 /// What is asked for where nobody says anything: SQL Server's own default.
 const PACKET: u16 = 4_096;
 /// What SQL Server waits for where its client takes nothing more.
 const NETWORK: &str = "ASYNC_NETWORK_IO";
-/// Of a session that is there.
-const UNSEEN: &str = "the server does not show other sessions (grant VIEW SERVER STATE)";
+const UNSEEN: &str = concat!("the server does not show other sessions; ", grant!());
 /// What our own server calls itself.
 const OURS: &str = "Fathometer";
 
@@ -162,7 +170,7 @@ impl Protocol for Tds {
                     let refusal = Refusal {
                         code: "attention".to_owned(),
                         message: "the query was cancelled".to_owned(),
-                        is_fatal: false,
+                        ..Refusal::default()
                     };
                     Step::Refused { refusal, is_over: true }
                 }
@@ -208,7 +216,14 @@ impl Protocol for Tds {
              LEFT JOIN sys.dm_exec_session_wait_stats AS w ON w.session_id = s.session_id AND w.wait_type = '{NETWORK}' \
              WHERE s.session_id = {spid}"
         );
-        Ok(Watch { sql, read: state, waits: Some(Waits { sql: waits, read: counted, unseen: UNSEEN }) })
+        // "VIEW SERVER STATE permission was denied", where even to ask is refused.
+        let grant = Some(("error 300", grant!().to_owned()));
+        Ok(Watch {
+            sql,
+            read: state,
+            grant,
+            waits: Some(Waits { sql: waits, read: counted, unseen: UNSEEN }),
+        })
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {
@@ -225,8 +240,11 @@ impl Protocol for Tds {
         )
     }
 
-    fn remedy(&self, refusal: &Refusal) -> &'static str {
+    fn remedy(&self, refusal: &Refusal, sql: &str, _: &Config) -> &'static str {
         match refusal.code.as_str() {
+            "error 137" if has_parameters(sql, Dialect::Tds) => {
+                "nobody gives values to @name and the like: write them into the query, or DECLARE them"
+            }
             "error 102" | "error 156" | "error 207" | "error 208" | "error 2812" => "mend the query",
             "error 229" | "error 300" => "grant the user what it needs",
             "error 1205" => "another session had to go on: ask again",
@@ -319,7 +337,7 @@ fn counted(answer: Vec<Option<String>>) -> Result<Shown, Error> {
 
 fn refusal_of(told: Told) -> Refusal {
     let is_fatal = told.is_fatal();
-    Refusal { code: format!("error {}", told.number), message: told.message, is_fatal }
+    Refusal { code: format!("error {}", told.number), message: told.message, is_fatal, ..Refusal::default() }
 }
 
 /// The answer of a statement that failed by what no error says.
@@ -327,7 +345,7 @@ fn unexplained() -> Refusal {
     Refusal {
         code: "no error number".to_owned(),
         message: "the server says that the statement failed".to_owned(),
-        is_fatal: false,
+        ..Refusal::default()
     }
 }
 

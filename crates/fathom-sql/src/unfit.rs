@@ -1,5 +1,6 @@
 //! What of a configuration a protocol cannot do.
 
+use crate::statement::{Dialect, is_empty};
 use crate::{Config, Source, Target};
 
 /// "field size limit: 1 GB" (<https://www.postgresql.org/docs/15/limits.html>), of which the header takes some.
@@ -13,6 +14,9 @@ const PACKET_BYTES: u64 = (1 << 30) + 1;
 /// Why it cannot be done, and what to do instead.
 pub(crate) fn unfit(config: &Config) -> Option<&'static str> {
     match (&config.target, &config.source) {
+        (target, Source::Text { sql, .. }) if is_empty(sql, Dialect::of(target)) => Some(
+            "--query: there is nothing but comments in it, and so nothing to answer; write SQL, as in --query 'SELECT 1'",
+        ),
         (Target::Postgres(_), Source::Rows { row_bytes: VALUE_BYTES.., .. }) => {
             Some("--row-bytes: no value of PostgreSQL is 1 GiB or more; ask for less")
         }

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(value_name = "URL")]
     url: String,
     /// What to ask; - reads it from standard input. It is asked as it is: see that it only reads
-    #[arg(long, value_name = "SQL", conflicts_with_all = ["rows", "row_bytes"])]
+    #[arg(long, value_name = "SQL", conflicts_with_all = ["rows", "row_bytes"], allow_hyphen_values = true)]
     query: Option<String>,
     /// Ask for so many rows that the server makes up, in a session that cannot write
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -119,6 +119,11 @@ impl Args {
         if matches!(&source, Source::Text { sql, .. } if sql.trim().is_empty() || sql.contains('\0')) {
             return Err(Failure::usage(
                 "--query: there is no query in it; write SQL, as in --query 'SELECT 1'",
+            ));
+        }
+        if self.lasts == Some(Duration::ZERO) {
+            return Err(Failure::usage(
+                "--for 0: that ends before it begins; leave it out to ask as often as --count says",
             ));
         }
         if self.connect_timeout.is_zero() {

@@ -38,8 +38,11 @@ def blurred(server, path, client, ms, estimated=True):
         ([blurred(6, 3, 1, 2)], "server", "medium"),
         # The same without estimates: nobody knows.
         ([blurred(6, 3, 1, 2, estimated=False)], None, None),
-        # Of half of them: the others' count.
-        ([blurred(6, 3, 1, 2), blurred(6, 3, 1, 2, estimated=False)], "server", "medium"),
+        # Of one of three: what surely is its own counts, 16 of 30. Of half of them that is 10 of 20.
+        ([*[blurred(6, 3, 1, 2)] * 2, blurred(6, 3, 1, 2, estimated=False)], "server", "medium"),
+        ([blurred(6, 3, 1, 2), blurred(6, 3, 1, 2, estimated=False)], None, None),
+        # The path was cut, and what nobody could split speaks for nobody, as in fathom-core/query/verdict.rs.
+        ([blurred(10, 8, 0, 2), blurred(8, 8, 0, 8, estimated=False)], None, None),
         # All time counts alike: one long query outweighs nine short ones.
         ([sure(0, 100, 0), *[sure(9, 1, 0)] * 9], "path", "high"),
     ],

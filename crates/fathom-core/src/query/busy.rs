@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 /// A client that reads so much between two waits may have had its receive window shut; with less it cannot have: Linux
 /// announces 64 KiB at first, and later more (`tcp_rmem`, tcp(7)).
 const WINDOW_BYTES: u64 = 32 << 10;
+/// A client that is faster by this share is a little faster: who would not have waited then either was not held up.
+const LITTLE: u64 = 20;
 /// Pieces that are kept apart, and announcements: beyond them the oldest are taken together.
 const KEPT: usize = 2_048;
 
@@ -42,8 +44,11 @@ pub(super) struct Busy {
     began_ns: u64,
     pieces: VecDeque<Piece>,
     bytes: u64,
-    /// The newest bytes that were read came then.
+    /// The newest bytes that were read came then, and were read.
     arrived_ns: u64,
+    read_ns: u64,
+    /// Until then a client that is a little faster would have waited for what it read.
+    contested_ns: u64,
     rtt_ns: Option<u64>,
     told: Option<Told>,
     was_read: bool,
@@ -107,10 +112,20 @@ impl Busy {
         }
     }
 
-    pub(super) fn read(&mut self, bytes: u64, came_ns: u64) {
+    /// A read gave bytes, which came then unless [`Busy::arrived`] says otherwise.
+    pub(super) fn read(&mut self, bytes: u64, now_ns: u64) {
+        self.contest();
         self.bytes += bytes;
-        self.arrived_ns = came_ns;
+        (self.arrived_ns, self.read_ns) = (now_ns, now_ns);
         self.was_read = true;
+    }
+
+    /// What lay here for so long, when it was read, was not waited for by one who had come to it earlier by less. Who works a twentieth
+    /// faster comes to it earlier by a twentieth of what was done since the last wait: so of twenty times as long nobody else can have
+    /// held it up.
+    fn contest(&mut self) {
+        let lay_ns = self.read_ns.saturating_sub(self.arrived_ns);
+        self.contested_ns = self.contested_ns.max(self.read_ns.saturating_sub(lay_ns.saturating_mul(LITTLE)));
     }
 
     pub(super) fn arrived(&mut self, came_ns: u64) {
@@ -193,6 +208,8 @@ impl Busy {
 
     /// A wait follows. What is seen of a piece without `Seen`, the next look says.
     pub(super) fn end_by_wait(&mut self) -> impl Iterator<Item = (Doing, Option<Seen>, u64)> + use<> {
+        // What was read before the wait says nothing of what comes after it.
+        (self.contested_ns, self.read_ns) = (0, 0);
         let taken = self.take().into_iter();
         taken.map(|(inflow, seen, since_ns, until_ns)| (Doing::Hidden(inflow), seen, until_ns - since_ns))
     }
@@ -200,10 +217,11 @@ impl Busy {
     /// Nothing more is waited for in this turn: what lies before the last bytes came, and how long it went on afterwards. A piece that
     /// no look followed was seen so.
     pub(super) fn end_turn(&mut self, seen_last: Seen) -> (Vec<(Doing, Seen, u64)>, u64) {
-        let arrived_ns = self.arrived_ns;
+        self.contest();
+        let contested_ns = std::mem::take(&mut self.contested_ns).min(self.arrived_ns);
         let (mut tied, mut alone_ns) = (vec![], 0);
         for (inflow, seen, since_ns, until_ns) in self.take() {
-            let before_ns = arrived_ns.clamp(since_ns, until_ns) - since_ns;
+            let before_ns = contested_ns.clamp(since_ns, until_ns) - since_ns;
             tied.push((Doing::Tied(inflow), seen.unwrap_or(seen_last), before_ns));
             alone_ns += until_ns - since_ns - before_ns;
         }

@@ -46,8 +46,12 @@ pub struct Split {
     parts: [Part; 3],
     /// Of the wall time so much may be one party's or another's, in ns. A recording does not say it.
     pub open_ns: u64,
+    /// Of that so much may be the client's.
+    tied_ns: u64,
     /// A first wait had no round trip to be compared with.
     pub without_rtt: bool,
+    /// Something was sent again, or round trips beside were held up.
+    pub(super) was_held_up: bool,
     /// What a recording says.
     recorded: Option<Recorded>,
 }
@@ -63,13 +67,17 @@ enum Recorded {
 const OPEN_AT_MOST: f64 = 0.25;
 
 const NO_RTT: &str = "no round trip of the path was measured beside it";
+const TIED: &str =
+    "rows still came while the client worked on others, so that it or the path may have held them up";
+const HELD_UP: &str =
+    "the path held up what was sent on it, or beside it, so that server and path cannot be told apart";
 const SELDOM_SEEN: &str = "what the server did while it was waited for was not seen often enough";
 
 impl Split {
     /// As it was recorded: the parts, and why there are bounds alone.
     pub fn of_recording(wall_ns: u64, parts: [Part; 3], no_split: Option<&str>) -> Self {
         let why = |told: &str| {
-            [NO_RTT, SELDOM_SEEN]
+            [NO_RTT, TIED, HELD_UP, SELDOM_SEEN]
                 .into_iter()
                 .find(|why| *why == told)
                 .unwrap_or("for a reason of a later version")
@@ -110,6 +118,8 @@ impl Split {
             Some(Recorded::Bounds(why)) => Some(why),
             None if self.open_ns as f64 <= OPEN_AT_MOST * self.wall_ns as f64 => None,
             None if self.without_rtt => Some(NO_RTT),
+            None if self.tied_ns > self.open_ns / 2 => Some(TIED),
+            None if self.was_held_up => Some(HELD_UP),
             None => Some(SELDOM_SEEN),
         }
     }
@@ -125,6 +135,7 @@ impl Split {
     /// Time that may be any of these; the first is the estimate.
     pub(super) fn give_one_of(&mut self, parties: &[Party], ns: u64) {
         self.open_ns += ns;
+        self.tied_ns += if parties.contains(&Party::Client) { ns } else { 0 };
         for (party, is_estimate) in parties.iter().zip(std::iter::once(true).chain(std::iter::repeat(false)))
         {
             let part = &mut self.parts[*party as usize];

@@ -14,6 +14,11 @@ const SLACK_NS: u64 = 5_000_000;
 /// A wait of less than this share of what was done before it may be chance.
 const TIE: u64 = 20;
 
+/// A round trip that takes longer was held up.
+fn well_within(rtt_ns: u64) -> u64 {
+    rtt_ns.saturating_mul(2).saturating_add(SLACK_NS)
+}
+
 /// One query: see the module above.
 #[derive(Debug, Clone)]
 pub struct Timeline {
@@ -48,8 +53,9 @@ pub struct Timeline {
     faster_path_ns: u64,
     /// A lost answer of this turn is here again within this, beyond the round trip.
     again_within_ns: u64,
-    /// Of this turn, the longest; of all, what they were taken to be at most.
+    /// Of this turn, the longest, and the longest of a path that is well; of all, what they were taken to be at most.
     rtt_high_ns: u64,
+    rtt_well_ns: u64,
     rtt_most_ns: u64,
     /// Of the server's first waits so much may have been that of answers that were lost.
     lost_answers_ns: u64,
@@ -97,6 +103,7 @@ impl Timeline {
             faster_path_ns: 0,
             again_within_ns: 0,
             rtt_high_ns: 0,
+            rtt_well_ns: 0,
             rtt_most_ns: 0,
             lost_answers_ns: 0,
             rtts_ns: (0, 0),
@@ -136,6 +143,8 @@ impl Timeline {
         if let Some(rtt) = rtt {
             self.rtts_ns = (self.rtts_ns.0.saturating_add(rtt.ns), self.rtts_ns.1 + 1);
             (self.rtt_high_ns, self.rtt_most_ns) = (rtt.high_ns, self.rtt_most_ns.max(rtt.ns));
+            // One that a cut held up is remembered for a while, and would excuse the next cut.
+            self.rtt_well_ns = rtt.high_ns.min(well_within(rtt.ns));
             // Where nothing is known from below, what it is taken to be says when room was answered.
             self.busy.round_trip(rtt.low_ns.max(rtt.ns / 2));
             self.again_within_ns = AGAIN_NS.saturating_add(rtt.high_ns.saturating_mul(2));
@@ -241,7 +250,7 @@ impl Timeline {
     fn is_late(&self, asked_ns: u64, at_ns: u64) -> bool {
         let asked_ns = asked_ns.max(self.began_ns);
         let little_ns = (at_ns.saturating_sub(self.before_ns) / 4).max(SLACK_NS);
-        at_ns.saturating_sub(asked_ns) > self.rtt_high_ns.saturating_add(little_ns)
+        at_ns.saturating_sub(asked_ns) > self.rtt_well_ns.saturating_add(little_ns)
     }
 
     /// This side has been busy until now, and will be.
@@ -270,9 +279,10 @@ impl Timeline {
     /// 0: there was none.
     pub fn end(mut self, now_ns: u64, retransmits: Option<u64>, slowest_ns: u64) -> Split {
         self.close_turn(now_ns);
-        let is_disturbed = slowest_ns > self.rtt_most_ns.saturating_mul(2).saturating_add(SLACK_NS);
+        let is_disturbed = slowest_ns > well_within(self.rtt_most_ns);
         let was_held_up = retransmits != Some(0) || is_disturbed;
         let mut split = self.sure;
+        split.was_held_up = is_disturbed || retransmits.is_some_and(|segments| segments > 0);
         split.wall_ns = self.now_ns - self.began_ns;
         for (seen, sums) in SEEN.into_iter().zip(self.seen) {
             for (doing, ns) in DOINGS.into_iter().zip(sums) {

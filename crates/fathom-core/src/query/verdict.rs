@@ -7,7 +7,7 @@ use super::{PARTIES, Part, Party, Split};
 pub enum Confidence {
     /// Even its lower bound is more than half of the time.
     High,
-    /// Its estimate is more than half.
+    /// What is estimated to be its own, and of queries without an estimate what surely is, comes to more than half.
     Medium,
     /// No party's is.
     None,
@@ -20,6 +20,8 @@ pub struct Verdict {
     parts: [Part; 3],
     /// Wall time of queries without an estimate.
     without_estimate_ns: u64,
+    /// The estimates of the others, and the least of those.
+    known_ns: [u64; 3],
     queries: u64,
 }
 
@@ -31,6 +33,10 @@ impl Verdict {
             self.without_estimate_ns = self.without_estimate_ns.saturating_add(split.wall_ns);
         }
         self.wall_ns = self.wall_ns.saturating_add(split.wall_ns);
+        let known = split.estimates().unwrap_or_else(|| PARTIES.map(|party| split.part(party).low_ns));
+        for (sum, ns) in self.known_ns.iter_mut().zip(known) {
+            *sum = sum.saturating_add(ns);
+        }
         for (sum, part) in self.parts.iter_mut().zip(split.reckoned()) {
             sum.low_ns = sum.low_ns.saturating_add(part.low_ns);
             sum.ns = sum.ns.saturating_add(part.ns);
@@ -57,13 +63,15 @@ impl Verdict {
         (of(part.low_ns), estimate, of(part.high_ns).min(1.0))
     }
 
-    /// Whose time most of it is.
+    /// Whose time most of it is. What of a query is open, because nobody could tell server and path apart (the path was cut), speaks for
+    /// nobody.
     pub fn most(&self) -> (Option<Party>, Confidence) {
         let sure = PARTIES.into_iter().find(|&party| self.share(party).0 > 0.5);
         if sure.is_some() {
             return (sure, Confidence::High);
         }
-        let likely = PARTIES.into_iter().find(|&party| self.share(party).1.is_some_and(|share| share > 0.5));
+        let is_most = |party: Party| self.known_ns[party as usize] > self.wall_ns / 2;
+        let likely = PARTIES.into_iter().find(|&party| is_most(party));
         (likely, if likely.is_some() { Confidence::Medium } else { Confidence::None })
     }
 }
@@ -88,5 +96,27 @@ mod tests {
         verdict.add(&long);
         assert_eq!(verdict.share(Party::Server).1, None);
         assert_eq!(verdict.most(), (None, Confidence::None));
+    }
+
+    /// The same beside queries that took longer in all, half of it the path's: the middle of what was open made it the server's.
+    #[test]
+    fn what_nobody_can_split_speaks_for_nobody_however_little_it_is() {
+        const MS: u64 = 1_000_000;
+        let part = |ns| Part { low_ns: ns, ns, high_ns: ns };
+        let open = Part { low_ns: 0, ns: 0, high_ns: 1_500 * MS };
+        let cut = Split::of_recording(1_500 * MS, [open, open, part(0)], Some("what was not seen"));
+        let others = Split::of_recording(1_800 * MS, [part(1_000 * MS), part(800 * MS), part(0)], None);
+        let mut verdict = Verdict::default();
+        verdict.add(&others);
+        assert_eq!(verdict.most(), (Some(Party::Server), Confidence::High));
+        verdict.add(&cut);
+        assert!(verdict.share(Party::Server).1.is_some_and(|share| share > 0.5), "{verdict:?}");
+        assert_eq!(verdict.most(), (None, Confidence::None));
+        // Where the others have more than half of all, it is theirs.
+        for _ in 0..2 {
+            verdict.add(&others);
+            verdict.add(&Split::of_recording(900 * MS, [part(900 * MS), part(0), part(0)], None));
+        }
+        assert_eq!(verdict.most(), (Some(Party::Server), Confidence::High));
     }
 }

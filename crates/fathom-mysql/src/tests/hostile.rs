@@ -52,6 +52,22 @@ fn what_is_wrong_is_named() {
     assert_eq!(outcome(&mut Client::new(login()), &greeting(SSL, ""), &[3]).1, Some(Trouble::TooOld));
 }
 
+/// A server that greets and says in one breath why it lets nobody in: the second was left unread, and the end of the connection told
+/// instead (found by the fuzz target: it depended on the pieces).
+#[test]
+fn what_follows_a_greeting_at_once_is_read() {
+    let plain = || Login { encryption: Wanted::Nothing, ..login() };
+    let both =
+        [greeting(USUAL, "mysql_native_password"), message(&error(1053, "08S01", "shutdown"), 1)].concat();
+    for piece in [1, 7, 1_000] {
+        let (events, trouble) = outcome(&mut Client::new(plain()), &both, &[piece]);
+        assert!(
+            matches!(&events[..], [Event::Refused(told)] if told.number == 1053),
+            "{piece}: {events:?} {trouble:?}"
+        );
+    }
+}
+
 /// A packet that is announced with 16 MiB, and the next, and so on; nothing of it is kept.
 #[test]
 fn lengths_and_messages_without_an_end_fill_no_memory() {

@@ -273,12 +273,13 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
     queries = tuple(q for _, q in runs)
     asked = words_of(queries[0].asked)
     wall = _wall(queries)
-    known = np.concatenate([q.split[q.counted] for q in queries])
-    parts = _parts(queries, [q.counted for q in queries])
-    # As `fathom-core/query/verdict.rs`: an estimate counts where at most half of the time is of queries
-    # that have none.
+    parts, known = _parts(queries, [q.counted for q in queries]), {}
+    for party in parts:
+        # As `fathom-core/query/verdict.rs`: of a query without an estimate what surely is the party's.
+        of = [np.where(q.split, q.part_ns[party], q.low_ns[party])[q.counted] for q in queries]
+        known[party] = float(np.concatenate(of).mean())
     mean = float(wall.mean()) if len(wall) else math.nan
-    whose, sure = _most(parts, mean, bool(2 * wall[~known].sum() <= wall.sum()))
+    whose, sure = _most(parts, known, mean)
     return Asked(
         path=path,
         asked=asked,
@@ -336,14 +337,14 @@ _MOST: Final = 0.5
 
 
 def _most(
-    parts: Mapping[str, PartyTime], mean: float, estimated: bool
+    parts: Mapping[str, PartyTime], known: Mapping[str, float], mean: float
 ) -> tuple[Party | None, Confidence | None]:
     named: tuple[Party, ...] = ("server", "path", "client")
     for party in named:
         if parts and parts[party].low_ns > _MOST * mean:
             return party, "high"
     for party in named:
-        if parts and estimated and parts[party].ns > _MOST * mean:
+        if parts and known[party] > _MOST * mean:
             return party, "medium"
     return None, None
 
