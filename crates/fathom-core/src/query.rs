@@ -19,6 +19,7 @@
 mod advice;
 mod attribute;
 mod busy;
+mod connections;
 mod counted;
 mod figures;
 mod logins;
@@ -33,6 +34,7 @@ mod timeline;
 mod verdict;
 
 pub use busy::Room;
+pub use connections::{Connection, MOST_CONNECTIONS};
 pub use counted::Counted;
 pub use figures::COUNT;
 pub use logins::Logins;

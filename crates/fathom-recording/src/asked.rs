@@ -7,9 +7,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
 use fathom_core::event::EventKind;
-use fathom_core::query::{Asked, Counted, Outcome, PARTIES, Part, Query, Setting, Split};
+use fathom_core::query::{
+    Asked, Connection, Counted, MOST_CONNECTIONS, Outcome, PARTIES, Part, Query, Setting, Split,
+};
 use fathom_core::text::count;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 impl Recording {
@@ -23,6 +26,10 @@ impl Recording {
             target: self.manifest().reflector.address.clone(),
             fetch_size: sql["fetch_size"].as_u64().map(|rows| rows as u32),
             settings: sql["settings"].as_array().into_iter().flatten().filter_map(Setting::of).collect(),
+            connections: match self.connections() {
+                0 | 1 => vec![],
+                several => vec![Connection::default(); several as usize],
+            },
             recording: Some(self.dir().display().to_string()),
             ..Asked::default()
         };
@@ -37,6 +44,11 @@ impl Recording {
                     for (at, setting) in asked.settings.iter_mut().enumerate() {
                         setting.tds = result["settings"][at]["tds"].clone();
                         setting.counted = Counted::of(&result["settings"][at]["server_counted"]);
+                    }
+                    for (at, connection) in asked.connections.iter_mut().enumerate() {
+                        let told = &result["connections"][at];
+                        connection.counted = Counted::of(&told["server_counted"]);
+                        connection.unrecorded = told["unrecorded"].as_u64();
                     }
                     asked.counted = Counted::of(&result["server_counted"]);
                     asked.unanswered_beside = result["unanswered_beside"].as_u64();
@@ -65,6 +77,11 @@ impl Recording {
             Ok(_) => {}
         }
         Ok(Some((outcome, damage)))
+    }
+
+    /// How many connections asked side by side; recordings of earlier versions have one.
+    pub(crate) fn connections(&self) -> u64 {
+        self.manifest().probe["sql"]["connections"].as_u64().unwrap_or(1).min(MOST_CONNECTIONS)
     }
 }
 
@@ -155,38 +172,62 @@ fn query(batch: &RecordBatch, row: usize) -> Option<Query> {
         fetch_size: maybe("fetch_size"),
         packet_size: maybe("packet_size"),
         login: maybe("login"),
+        connection: maybe("connection").unwrap_or(0),
     })
 }
 
 /// How many rows there are, and how many are missing between them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rows {
     pub(crate) read: u64,
     pub(crate) missing: u64,
+    /// Of each connection that has any.
+    pub(crate) each: BTreeMap<u64, OfConnection>,
+}
+
+/// The rows of a connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct OfConnection {
+    pub(crate) read: u64,
+    /// Without a whole answer.
+    pub(crate) failed: u64,
+    /// When the latest was over, ns since the Unix epoch.
+    over_ns: i64,
+}
+
+/// What the rows of a recording are held against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run {
+    /// How many connections asked side by side.
+    pub(crate) connections: u64,
+    /// How far the wall clock may have gone back between a query and the next, in ns; `None`: nobody knows.
+    pub(crate) back_ns: Option<i64>,
 }
 
 /// What the files of a recording say, as `verify` needs it: rows, and the first case of each law that is broken.
 pub(crate) fn check(
     dir: &Path,
+    run: Run,
     mut broken: impl FnMut(String, &'static str, String),
 ) -> Result<Option<Rows>, Error> {
     let mut rows = Rows::default();
     let read = each_batch(dir, |ordinal, batch| {
-        rows = check_batch(batch, rows, &mut |law, case| broken(name(ordinal), law, case))
-            .ok_or_else(|| columns(ordinal))?;
-        Ok(())
+        check_batch(batch, &mut rows, run, &mut |law, case| broken(name(ordinal), law, case))
+            .ok_or_else(|| columns(ordinal))
     });
     let files = read.map_err(|bad| Error::Segment { path: dir.join(bad.file), reason: bad.reason })?;
     Ok((files > 0).then_some(rows))
 }
 
-/// The number of rows with those of this batch; `None`: its columns are others.
+/// Adds the rows of this batch; `None`: its columns are others.
 fn check_batch(
     batch: &RecordBatch,
-    mut rows: Rows,
+    rows: &mut Rows,
+    run: Run,
     broken: &mut impl FnMut(&'static str, String),
-) -> Option<Rows> {
+) -> Option<()> {
     let value = |name: &str, row: usize| value(batch, name, row);
+    let errors = batch.column_by_name("error")?;
     for row in 0..batch.num_rows() {
         let of = |kind: &str| PARTIES.map(|party| value(&format!("{party}{kind}_ns"), row));
         let (estimates, lows, highs) = (of(""), of("_low"), of("_high"));
@@ -217,8 +258,20 @@ fn check_batch(
             "the first row comes before the last",
             value("first_row_ns", row).is_none_or(|first| (0..=wall).contains(&first)),
         );
+        let connection = value("connection", row).unwrap_or(0);
+        let is_known = u64::try_from(connection).is_ok_and(|connection| connection < run.connections);
+        law("a query is of one of the run's connections", is_known);
+        if is_known {
+            let of = rows.each.entry(connection.unsigned_abs()).or_default();
+            let started = value("started_ns", row)?;
+            let is_next = |back_ns: i64| of.over_ns.saturating_sub(started) <= back_ns;
+            law("a connection is asked one query after the other", run.back_ns.is_none_or(is_next));
+            of.over_ns = started.saturating_add(wall);
+            of.read += 1;
+            of.failed += u64::from(!errors.is_null(row));
+        }
         rows.missing += number.saturating_sub(next);
         rows.read += 1;
     }
-    Some(rows)
+    Some(())
 }

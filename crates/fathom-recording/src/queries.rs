@@ -22,7 +22,7 @@ fn int(n: Option<u64>) -> Option<i64> {
 }
 
 /// The columns of integers, in order: name, whether it may be absent, value. Those of the parts and of texts follow.
-const NUMBERS: [(&str, bool, Get); 19] = [
+const NUMBERS: [(&str, bool, Get); 20] = [
     ("query", false, |q| int(Some(q.query))),
     ("started_ns", false, |q| Some(q.started_ns)),
     ("lateness_ns", false, |q| Some(q.lateness_ns)),
@@ -42,9 +42,10 @@ const NUMBERS: [(&str, bool, Get); 19] = [
     ("fetch_size", true, |q| int(q.fetch_size)),
     ("packet_size", true, |q| int(q.packet_size)),
     ("login", true, |q| int(q.login)),
+    ("connection", true, |q| int(Some(q.connection))),
 ];
 /// Columns that recordings of earlier versions lack.
-pub(crate) const ADDED: [&str; 4] = ["setting", "fetch_size", "packet_size", "login"];
+pub(crate) const ADDED: [&str; 5] = ["setting", "fetch_size", "packet_size", "login", "connection"];
 const TEXTS: [&str; 3] = ["no_split", "server_wait", "error"];
 
 /// Names of the columns of the parts, estimate first.
@@ -111,8 +112,8 @@ impl Queries {
     }
 
     /// Rows that were taken and are not on the disk.
-    pub fn unwritten(&self) -> u64 {
-        (self.rows.len() - self.written) as u64
+    pub fn unwritten(&self) -> &[Query] {
+        &self.rows[self.written..]
     }
 
     /// Puts what was taken on the disk. Where that fails it is all kept, for the next time.
@@ -167,16 +168,24 @@ fn encoded(rows: &[Query]) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod unit {
     use super::*;
-    use crate::asked::{Rows, check};
+    use crate::asked::{self, Rows, Run};
     use fathom_core::query::{Rtt, Timeline};
 
-    /// A query of which 1 ms was the path's, 2 the server's and 3 the client's.
+    const WALL_NS: i64 = 6_000_000;
+
+    /// Two connections, and a wall clock that nobody set.
+    fn check(dir: &Path, broken: impl FnMut(String, &'static str, String)) -> Result<Option<Rows>, Error> {
+        asked::check(dir, Run { connections: 2, back_ns: Some(0) }, broken)
+    }
+
+    /// A query of which 1 ms was the path's, 2 the server's and 3 the client's, just after the one before it.
     fn query(number: u64) -> Query {
         let mut line = Timeline::new(0);
         line.request(0, Rtt::of(&[1_000_000]));
         line.received(Some((0, 3_000_000)), 10);
         Query {
             query: number,
+            started_ns: number as i64 * WALL_NS,
             first_row_ns: Some(3_000_000),
             split: line.end(6_000_000, Some(0), 0),
             ..Query::default()
@@ -241,13 +250,40 @@ mod unit {
     fn a_broken_law_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let mut queries = Queries::new(dir.path());
-        assert!(!queries.push(query(7)));
+        assert!(!queries.push(Query { started_ns: 0, ..query(7) }));
         assert!(!queries.push(Query { query: 1, first_row_ns: Some(7_000_000), ..query(1) }));
         queries.flush().unwrap();
         let found = ["queries are numbered upwards from 0", "the first row comes before the last"];
         assert_eq!(laws(dir.path()), (Some(2), found.to_vec()));
         // Seven came before the first.
-        let rows = check(dir.path(), |_, _, _| {}).unwrap();
-        assert_eq!(rows, Some(Rows { read: 2, missing: 7 }));
+        let rows = check(dir.path(), |_, _, _| {}).unwrap().unwrap();
+        assert_eq!((rows.read, rows.missing), (2, 7));
+    }
+
+    /// Two connections at the same times, of which the second takes twice as long and ends its first query with an error.
+    #[test]
+    fn each_connection_is_asked_one_query_after_the_other() {
+        let of = |connection: u64, started_ns: i64| Query { connection, started_ns, ..query(0) };
+        let error = Some("reset".to_owned());
+        let rows = [of(0, 0), Query { error, ..of(1, 1) }, of(0, WALL_NS), of(1, 2 * WALL_NS)];
+        let written = |rows: &[Query]| {
+            let dir = tempfile::tempdir().unwrap();
+            let mut queries = Queries::new(dir.path());
+            for (query, number) in rows.iter().cloned().zip(0..) {
+                assert!(!queries.push(Query { query: number, ..query }));
+            }
+            queries.flush().unwrap();
+            let rows = check(dir.path(), |_, _, _| {}).unwrap().unwrap();
+            (rows.each.values().map(|one| (one.read, one.failed)).collect::<Vec<_>>(), laws(dir.path()).1)
+        };
+        assert_eq!(written(&rows), (vec![(2, 0), (2, 1)], vec![]));
+        // A row that stands with the wrong connection overlaps others of it.
+        let mut wrong = rows.clone();
+        wrong[1].connection = 0;
+        let found = vec!["a connection is asked one query after the other"; 2];
+        assert_eq!(written(&wrong), (vec![(3, 1), (1, 0)], found));
+        let mut third = rows;
+        third[3].connection = 2;
+        assert_eq!(written(&third).1, ["a query is of one of the run's connections"]);
     }
 }

@@ -3,6 +3,7 @@
 
 mod ceiling;
 pub(crate) mod conservation;
+mod queries;
 mod requests;
 
 use crate::checksum::LogSum;
@@ -17,6 +18,7 @@ use conservation::Conservation;
 use fathom_core::event::EventKind;
 use fathom_core::sample::{Flags, Sample};
 use fathom_core::text::{self, cleaned};
+use queries::Told as Queries;
 use requests::Requests;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -107,22 +109,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
         findings
             .add_many("samples", "rtt_bucket is the bucket of rtt_ns", count, || text::count(count, "row"));
     }
-    let queries = crate::asked::check(dir, |file, law, case| {
-        findings.add("queries", law, || format!("{file}: {case}"));
-    })?;
-    let queries = queries.unwrap_or_default();
-    if let (Some(told), false) = (log.queries, running)
-        && told != queries.read + log.unrecorded
-    {
-        findings.add("queries", "there are as many queries as sql.ended counts", || {
-            format!("{told} counted, {} read, {} told lost", queries.read, log.unrecorded)
-        });
-    }
-    if !running && queries.missing > log.unrecorded {
-        findings.add("queries", "no query is missing that was not told lost", || {
-            format!("{} missing, {} told lost", queries.missing, log.unrecorded)
-        });
-    }
+    log.queries.check(&recording, running, &mut findings)?;
     let mut damage = recording.event_damage().to_vec();
     damage.extend_from_slice(samples.damage());
     log.check(&recording, running, rows, &mut findings);
@@ -210,10 +197,8 @@ struct EventLog {
     /// Events that tell the recording's end.
     ends: u64,
     recovered: bool,
-    /// Queries of a database, by the run's own last word.
-    queries: Option<u64>,
-    /// Of these so many are in no file, as it says.
-    unrecorded: u64,
+    /// Of a database, by the run's own last word.
+    queries: Queries,
 }
 
 impl EventLog {
@@ -249,10 +234,7 @@ impl EventLog {
                     log.ends += 1;
                 }
                 EventKind::RecordingRecovered { .. } => log.recovered = true,
-                EventKind::SqlEnded { result } => {
-                    log.queries = result["queries"].as_u64();
-                    log.unrecorded = result["unrecorded"].as_u64().unwrap_or(0);
-                }
+                EventKind::SqlEnded { result } => log.queries = Queries::of(&result),
                 EventKind::SegmentClosed { file, rows, bytes, crc32 } => {
                     // An interrupted recovery may list a segment a second time, but never with other content.
                     let before = listed.insert(file.clone(), (rows, bytes, crc32));

@@ -43,8 +43,8 @@ struct Known {
     is_over: bool,
     /// One is under way since then.
     since_ns: Option<u64>,
-    /// The longest that one took since somebody asked, answered or not.
-    slowest_ns: u64,
+    /// The longest that one took since each connection that asks last wanted to know, answered or not.
+    slowest_ns: Vec<u64>,
     /// Why the latest that came to nothing did.
     why: Option<String>,
 }
@@ -80,12 +80,14 @@ impl Known {
 pub(crate) struct Beside {
     shared: Arc<(Mutex<Known>, Condvar)>,
     every: Duration,
+    /// Which of the connections that ask.
+    connection: usize,
 }
 
 impl Beside {
     /// Begins, and waits for the first.
     pub(crate) fn begin(peer: Peer, stop: &Stop, record: Record) -> Result<Self, Error> {
-        let beside = Self { shared: Arc::default(), every: peer.every() };
+        let beside = Self { shared: Arc::default(), every: peer.every(), connection: 0 };
         let (own, theirs) = (beside.clone(), stop.clone());
         let run = move || own.measure(&peer, &theirs, &record);
         let spawned = std::thread::Builder::new().name("beside".into()).spawn(run);
@@ -100,7 +102,12 @@ impl Beside {
     /// Of a path that nobody measures.
     #[cfg(test)]
     pub(crate) fn nobody() -> Self {
-        Self { shared: Arc::default(), every: crate::link::ECHO_EVERY }
+        Self { shared: Arc::default(), every: crate::link::ECHO_EVERY, connection: 0 }
+    }
+
+    /// The same for another of the connections that ask.
+    pub(crate) fn of(&self, connection: usize) -> Self {
+        Self { connection, ..self.clone() }
     }
 
     /// Waits until nothing is measured any more, once the run is over: what the path holds up is not waited for.
@@ -126,13 +133,18 @@ impl Beside {
 
     /// From now on the slowest is wanted.
     pub(crate) fn begin_slowest(&self) {
-        self.known().slowest_ns = 0;
+        let mut known = self.known();
+        if known.slowest_ns.len() <= self.connection {
+            known.slowest_ns.resize(self.connection + 1, 0);
+        }
+        known.slowest_ns[self.connection] = 0;
     }
 
     /// The longest that a round trip took since then, one that is under way too; 0: there was none.
     pub(crate) fn slowest_ns(&self, now_ns: u64) -> u64 {
         let known = self.known();
-        known.slowest_ns.max(known.since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns)))
+        let slowest_ns = known.slowest_ns.get(self.connection).copied().unwrap_or(0);
+        slowest_ns.max(known.since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns)))
     }
 
     /// Why nothing answers, where nothing does.
@@ -262,7 +274,8 @@ impl Beside {
         let mut known = self.known();
         known.tries += 1;
         known.since_ns = None;
-        known.slowest_ns = known.slowest_ns.max(outcome.unwrap_or(took_ns));
+        let ns = outcome.unwrap_or(took_ns);
+        known.slowest_ns.iter_mut().for_each(|slowest_ns| *slowest_ns = ns.max(*slowest_ns));
         match outcome {
             Ok(ns) => known.answered(RoundTrip { at_ns: mono_ns(), ns }),
             Err(()) => known.failed += 1,
@@ -299,6 +312,21 @@ mod tests {
     }
 
     const MS: u64 = 1_000_000;
+
+    /// One begins a query while the other's goes on: what was slow before that is the other's alone.
+    #[test]
+    fn each_connection_has_a_slowest_of_its_own() {
+        let beside = [0, 1].map(|connection| Beside::nobody().of(connection));
+        let beside =
+            [beside[0].clone(), Beside { shared: Arc::clone(&beside[0].shared), ..beside[1].clone() }];
+        beside[0].begin_slowest();
+        beside[0].note(Ok(9 * MS), 9 * MS);
+        beside[1].begin_slowest();
+        beside[0].note(Err(()), 5 * MS);
+        assert_eq!([0, 1].map(|of: usize| beside[of].slowest_ns(0)), [9 * MS, 5 * MS]);
+        beside[0].begin_slowest();
+        assert_eq!([0, 1].map(|of: usize| beside[of].slowest_ns(0)), [0, 5 * MS]);
+    }
 
     /// It was waited for, for five seconds, when the run was over.
     #[test]

@@ -72,7 +72,7 @@ pub struct Config {
     pub source: Source,
     /// This side works on each row for so long.
     pub think: Duration,
-    /// Queries, of each setting; `None`: until the time is over.
+    /// Queries, of each setting and on each connection; `None`: until the time is over.
     pub count: Option<u64>,
     /// For so long.
     pub lasts: Option<Duration>,
@@ -81,6 +81,8 @@ pub struct Config {
     pub timeout: Option<Duration>,
     /// So is, after this, a session that is not there, and a question of ours.
     pub connect_timeout: Duration,
+    /// So many ask side by side, each as is said here: so often, and so far from one to the next.
+    pub connections: u64,
     /// From one query's due to the next; `None`: one after the other.
     pub every: Option<Duration>,
     /// Rows of a round trip; `None`: all.

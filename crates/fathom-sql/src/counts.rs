@@ -1,17 +1,16 @@
 //! What the server itself counts of the time that it could not send: read before and after the queries of a session, on a session of
 //! its own, so that nothing of it is in a query's time. It is read alone: nobody's counts are ever set back.
 
+use crate::connections::Begin;
 use crate::protocol::{Protocol, Shown, Waits, Watch};
 use crate::session::Login;
 use crate::{Config, Error};
 use fathom_core::query::Counted;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Nothing but a figure is lost by an answer that does not come.
 const WITHIN: Duration = Duration::from_secs(3);
-
-type Begin = fn(&Login, &Config) -> Result<Box<dyn Protocol>, Error>;
 
 /// Reads counts of sessions.
 pub(crate) struct Counts {
@@ -45,10 +44,68 @@ impl Counts {
             self.read(waits)
         })
     }
+}
+
+/// The reader of a run, shared by its connections. Once it has failed nothing more is read: what one connection lacks, all lack
+/// together.
+#[derive(Default)]
+pub(crate) struct Counting {
+    /// `None`: the server counts nothing, or nobody can read it any more.
+    counts: Mutex<Option<Counts>>,
+    /// Why not, where that is still to be said.
+    uncounted: Mutex<Option<Error>>,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Counting {
+    /// From now on what the server counts is read, where servers of its kind count anything.
+    pub(crate) fn begin(watch: Option<&Arc<Watch>>, login: &Login, config: &Config, begin: Begin) -> Self {
+        let counting = Self::default();
+        if watch.is_some_and(|watch| watch.waits.is_some()) {
+            match Counts::begin(login, config, begin) {
+                Ok(counts) => *lock(&counting.counts) = Some(counts),
+                Err(error) => *lock(&counting.uncounted) = Some(error),
+            }
+        }
+        counting
+    }
+
+    /// Reads; where that fails nothing more is.
+    pub(crate) fn tally(&self, read: impl FnOnce(&mut Counts) -> Result<(), Error>) {
+        let mut counts = lock(&self.counts);
+        if let Some(reader) = counts.as_mut()
+            && let Err(error) = read(reader)
+        {
+            *counts = None;
+            *lock(&self.uncounted) = Some(error);
+        }
+    }
+
+    /// The server was not waited for: nor is what it counts.
+    pub(crate) fn give_up(&self) {
+        if lock(&self.counts).take().is_some() {
+            *lock(&self.uncounted) = Some(Error::run("the server had not answered"));
+        }
+    }
 
     /// The run has ended early.
-    pub(crate) fn last_try(&mut self) {
-        self.is_last_try = true;
+    pub(crate) fn last_try(&self) {
+        if let Some(counts) = lock(&self.counts).as_mut() {
+            counts.is_last_try = true;
+        }
+    }
+
+    /// Whether everything could be read so far.
+    pub(crate) fn is_whole(&self) -> bool {
+        lock(&self.counts).is_some()
+    }
+
+    /// Why what the server counts is not known, told once.
+    pub(crate) fn uncounted(&self) -> Option<Error> {
+        lock(&self.uncounted).take()
     }
 }
 

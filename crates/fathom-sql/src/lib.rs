@@ -1,18 +1,20 @@
 //! `fathom sql`: queries of a real database, each timed and split into the server's, the path's and this client's part.
 //!
-//! One thread asks and reads ([`run()`], `query`), one looks at what the server's backend does (`looks`), one measures round trips
-//! of the same path at the same moments (`beside`), one writes the recording (`record`). What the server itself counts is read before
-//! and after (`counts`). What the times mean decides
+//! One thread a connection asks and reads ([`run()`], `asking`, `query`), one looks at what the server's backends do (`looks`), one
+//! measures round trips of the same path at the same moments (`beside`), one writes the recording (`record`). What the server itself
+//! counts is read before and after (`counts`). What the times mean decides
 //! `fathom_core::query`, which has neither sockets nor clocks; the messages are encoded and decoded by `postgres-protocol`,
 //! `fathom_mysql` and `fathom_tds::client`, which have none either, so that no asynchronous runtime is needed.
 //!
 //! What a run needs of a protocol is `protocol`; `postgres` (with `session` and `reader`), `mysql` and `tds` give it, and nothing
 //! else here knows one.
 
+mod asking;
 mod beside;
 mod cancel;
 mod channel;
 mod config;
+mod connections;
 mod counts;
 mod error;
 mod limit;

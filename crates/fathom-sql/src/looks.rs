@@ -1,4 +1,4 @@
-//! What the server's backend does while a query runs, asked on a second connection, which is the same for all sessions of a run.
+//! What the server's backends do while queries run, asked on a second connection, which is the same for all sessions of a run.
 //! Nobody is asked where no query has run for some milliseconds, and the longer one runs the more rarely.
 
 use crate::protocol::{Protocol, Watch};
@@ -7,9 +7,9 @@ use crate::{Error, Stop};
 use fathom_core::query::{ServerState, Since};
 use fathom_os::clock::mono_ns;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::Thread;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
@@ -18,8 +18,10 @@ const FIRST_AFTER_NS: u64 = 3 * MS;
 /// From one look to the next: a twentieth of the time that the query has run, within these. One look takes a backend a tenth of a millisecond.
 const LEAST_NS: u64 = 10 * MS;
 const MOST_NS: u64 = 100 * MS;
-/// In the place of when a query began: none will.
-const LEAVE: u64 = u64::MAX;
+/// Looks of all connections together are so far apart at the least.
+const APART_NS: u64 = MS;
+/// Whoever looks has to be woken for a query: none has begun for long.
+const SOUNDLY: u64 = u64::MAX;
 /// Whoever looks sleeps for so long at most.
 const SLEEP_NS: u64 = 100 * MS;
 /// Who ends the run waits no longer for a look that is under way.
@@ -39,174 +41,256 @@ pub(crate) struct Look {
     pub(crate) wait: Option<String>,
 }
 
-/// The thread that looks.
-pub(crate) struct Looks {
-    pub(crate) seen: Receiver<Look>,
-    /// At which session.
-    watch: Arc<Mutex<Arc<Watch>>>,
-    running: Arc<AtomicU64>,
-    /// Whoever looks has to be woken for a query: none has begun for so long that it sleeps soundly.
-    sleeps: Arc<AtomicBool>,
-    /// One was asked for then, and has not come; 0: none.
-    under_way: Arc<AtomicU64>,
-    /// Why nobody looks any more.
-    failed: Arc<OnceLock<Error>>,
-    thread: JoinHandle<()>,
+/// The thread that looks, for all connections of the run: on one session, so that a server of few connections has as many for the
+/// queries.
+pub(crate) struct Looker {
+    shared: Arc<Shared>,
+    /// It is at its end when the thread is.
+    gone: Receiver<()>,
 }
 
-impl Looks {
-    /// Looks once on this second connection, and goes on whenever a query runs.
+/// What it sees of one connection.
+pub(crate) struct Looks {
+    seen: Mutex<Receiver<Look>>,
+    shared: Arc<Shared>,
+    /// Its place in that.
+    at: usize,
+}
+
+struct Shared {
+    places: Vec<Place>,
+    /// When the thread wakes by itself: `SOUNDLY` where nothing runs, 0 where it does not sleep.
+    wakes_ns: AtomicU64,
+    /// It is to end.
+    leaves: AtomicBool,
+    /// Why nobody looks at anything any more.
+    failed: OnceLock<Error>,
+    thread: OnceLock<Thread>,
+}
+
+/// A connection that is looked at.
+struct Place {
+    /// By its session.
+    watch: Mutex<Arc<Watch>>,
+    /// Since when a query runs; 0: none does.
+    running: AtomicU64,
+    /// It is not looked at before that.
+    next_ns: AtomicU64,
+    /// A look was asked for then, and has not come; 0: none.
+    under_way: AtomicU64,
+    /// Why its session is not seen any more.
+    failed: Mutex<Option<Error>>,
+}
+
+impl Looker {
+    /// Looks once on this second connection, and goes on whenever a query runs; `watches`: how it sees each connection.
     pub(crate) fn begin(
         mut session: Box<dyn Protocol>,
-        watch: Arc<Watch>,
+        watches: Vec<Arc<Watch>>,
         login: &Login,
         stop: &Stop,
-    ) -> Result<Self, Error> {
-        look(&mut *session, &watch, &login.impatient())?;
-        let (tell, seen) = channel();
-        let running = Arc::new(AtomicU64::new(0));
-        let sleeps = Arc::<AtomicBool>::default();
-        let (under_way, failed) = (Arc::<AtomicU64>::default(), Arc::<OnceLock<Error>>::default());
-        let (stop, login, theirs) =
-            (stop.clone(), login.clone(), Queries(Arc::clone(&running), Arc::clone(&sleeps)));
-        let watch = Arc::new(Mutex::new(watch));
-        let at = Arc::clone(&watch);
-        let (asked, why) = (Arc::clone(&under_way), Arc::clone(&failed));
+    ) -> Result<(Self, Vec<Looks>), Error> {
+        if let Some(watch) = watches.first() {
+            look(&mut *session, watch, &login.impatient())??;
+        }
+        let place = |watch| Place {
+            watch: Mutex::new(watch),
+            running: AtomicU64::new(0),
+            next_ns: AtomicU64::new(0),
+            under_way: AtomicU64::new(0),
+            failed: Mutex::default(),
+        };
+        let shared = Arc::new(Shared {
+            places: watches.into_iter().map(place).collect(),
+            wakes_ns: AtomicU64::new(0),
+            leaves: AtomicBool::new(false),
+            failed: OnceLock::new(),
+            thread: OnceLock::new(),
+        });
+        let (tells, seen): (Vec<_>, Vec<_>) = shared.places.iter().map(|_| channel()).unzip();
+        let (ends, gone) = channel::<()>();
+        let (stop, login, theirs) = (stop.clone(), login.clone(), Arc::clone(&shared));
         let run = move || {
-            if let Err(error) = run_looks(&mut *session, &at, &login, &theirs, &asked, &tell, &stop) {
-                _ = why.set(error);
+            if let Err(error) = theirs.run(&mut *session, &login, &tells, &stop) {
+                _ = theirs.failed.set(error);
             }
-            // A session takes its leave of the server before `end` is told by the end of the channel.
+            // A session takes its leave of the server before `end` is told.
             drop(session);
-            drop(tell);
+            drop(ends);
         };
         let thread = std::thread::Builder::new().name("looks".into()).spawn(run);
         let thread = thread.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
-        Ok(Self { seen, watch, running, sleeps, under_way, failed, thread })
+        _ = shared.thread.set(thread.thread().clone());
+        let each = seen.into_iter().enumerate();
+        let each = each
+            .map(|(at, seen)| Looks { seen: Mutex::new(seen), shared: Arc::clone(&shared), at })
+            .collect();
+        Ok((Self { shared, gone }, each))
+    }
+
+    /// Nobody looks any more: waits for the look that is under way, and until the session has taken its leave, but not long.
+    pub(crate) fn end(&self) {
+        self.shared.leaves.store(true, Ordering::SeqCst);
+        self.shared.wake();
+        _ = self.gone.recv_timeout(LEAVE_WITHIN);
+    }
+}
+
+impl Looks {
+    fn place(&self) -> &Place {
+        &self.shared.places[self.at]
+    }
+
+    /// The looks that came since somebody last asked.
+    pub(crate) fn seen(&self) -> Vec<Look> {
+        lock(&self.seen).try_iter().collect()
     }
 
     /// From now on another session is looked at: a look at the one before is told no more, and may fail. No query runs.
     pub(crate) fn watch(&self, watch: &Arc<Watch>) {
-        *lock(&self.watch) = Arc::clone(watch);
+        let mut at = lock(&self.place().watch);
+        if !Arc::ptr_eq(&at, watch) {
+            *at = Arc::clone(watch);
+            *lock(&self.place().failed) = None;
+        }
     }
 
     /// A query is about to begin. Where one follows the other nobody is woken: whoever looks then sees by itself, before a look can be
     /// due, that another has begun.
     pub(crate) fn query_begins(&self) {
-        self.running.store(mono_ns().max(1), Ordering::SeqCst);
-        if self.sleeps.swap(false, Ordering::SeqCst) {
-            self.thread.thread().unpark();
+        let (place, now) = (self.place(), mono_ns().max(1));
+        place.running.store(now, Ordering::SeqCst);
+        let due_ns = place.next_ns.load(Ordering::SeqCst).max(now + FIRST_AFTER_NS);
+        if due_ns < self.shared.wakes_ns.load(Ordering::SeqCst) {
+            self.shared.wake();
         }
     }
 
     /// It has begun.
     pub(crate) fn query_began(&self, now_ns: u64) {
-        self.running.store(now_ns.max(1), Ordering::SeqCst);
+        self.place().running.store(now_ns.max(1), Ordering::SeqCst);
     }
 
     /// Since when one is under way.
     pub(crate) fn under_way(&self) -> Option<u64> {
-        Some(self.under_way.load(Ordering::Acquire)).filter(|asked_ns| *asked_ns > 0)
+        Some(self.place().under_way.load(Ordering::Acquire)).filter(|asked_ns| *asked_ns > 0)
     }
 
-    /// Why nobody looks any more, where that is so.
+    /// Why nobody looks at this connection any more, where that is so.
     pub(crate) fn failure(&self) -> Option<Error> {
-        self.failed.get().cloned()
+        self.shared.failed.get().cloned().or_else(|| lock(&self.place().failed).clone())
     }
 
     /// It is over.
     pub(crate) fn query_ended(&self) {
-        self.running.store(0, Ordering::SeqCst);
+        self.place().running.store(0, Ordering::SeqCst);
+    }
+}
+
+impl Place {
+    /// When it is to be looked at; `None`: nobody can see it.
+    fn due_ns(&self, of_ns: u64) -> Option<u64> {
+        let is_seen = lock(&self.failed).is_none();
+        is_seen.then(|| self.next_ns.load(Ordering::SeqCst).max(of_ns + FIRST_AFTER_NS))
+    }
+}
+
+/// What is to be done next.
+#[derive(Debug, PartialEq, Eq)]
+struct Next {
+    /// The place that is to be looked at, and the query that runs there since when.
+    look: Option<(usize, u64)>,
+    /// Until then there is nothing to do.
+    wake_ns: u64,
+}
+
+impl Shared {
+    fn wake(&self) {
+        self.wakes_ns.store(0, Ordering::SeqCst);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
     }
 
-    /// Nobody looks any more: waits for the look that is under way, and until the session has taken its leave, but not long.
-    pub(crate) fn end(&self) {
-        self.running.store(LEAVE, Ordering::SeqCst);
-        self.thread.thread().unpark();
-        let until_ns = mono_ns() + LEAVE_WITHIN.as_nanos() as u64;
-        while let Some(left_ns) = until_ns.checked_sub(mono_ns()) {
-            if let Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) =
-                self.seen.recv_timeout(Duration::from_nanos(left_ns))
-            {
-                return;
+    /// Whoever waits longest is looked at; `ran_ns`: when a query was last seen to run, of each.
+    fn next(&self, now: u64, free_ns: u64, ran_ns: &mut [u64]) -> Next {
+        let (mut look, mut wake_ns): (Option<(u64, usize, u64)>, _) = (None, SOUNDLY);
+        for (at, (place, ran_ns)) in self.places.iter().zip(ran_ns).enumerate() {
+            let began_ns = place.running.load(Ordering::SeqCst);
+            if began_ns > 0 {
+                *ran_ns = now;
+            } else if now.saturating_sub(*ran_ns) >= 2 * FIRST_AFTER_NS {
+                continue;
+            }
+            // Where none runs, of one that begins now.
+            let of_ns = if began_ns > 0 { began_ns } else { now };
+            let Some(due_ns) = place.due_ns(of_ns) else { continue };
+            wake_ns = wake_ns.min(due_ns.max(free_ns));
+            if began_ns > 0 && due_ns <= now && look.is_none_or(|(earliest_ns, ..)| due_ns < earliest_ns) {
+                look = Some((due_ns, at, began_ns));
             }
         }
-    }
-}
-
-/// Since when a query runs (0: none does), and whether whoever looks is to be woken for one.
-struct Queries(Arc<AtomicU64>, Arc<AtomicBool>);
-
-impl Queries {
-    fn began_ns(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        Next { look: look.filter(|_| free_ns <= now).map(|(_, at, began_ns)| (at, began_ns)), wake_ns }
     }
 
-    /// Sleeps until a query begins, or for so long.
-    fn wait(&self) {
-        self.1.store(true, Ordering::SeqCst);
-        // One that has begun before that wakes nobody.
-        if self.began_ns() == 0 {
-            std::thread::park_timeout(Duration::from_nanos(SLEEP_NS));
-        }
-        self.1.store(false, Ordering::SeqCst);
-    }
-}
-
-fn lock(watch: &Mutex<Arc<Watch>>) -> MutexGuard<'_, Arc<Watch>> {
-    watch.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn run_looks(
-    session: &mut dyn Protocol,
-    watch: &Mutex<Arc<Watch>>,
-    login: &Login,
-    queries: &Queries,
-    under_way: &AtomicU64,
-    tell: &Sender<Look>,
-    stop: &Stop,
-) -> Result<(), Error> {
-    let (mut next_ns, mut ran_ns) = (0, 0);
-    while !stop.is_over() {
-        let began_ns = queries.began_ns();
-        if began_ns == LEAVE {
-            break;
-        }
-        let now = mono_ns();
-        ran_ns = if began_ns > 0 { now } else { ran_ns };
-        // Where none runs, of one that begins now.
-        let of_ns = if began_ns > 0 { began_ns } else { now };
-        let due_ns = next_ns.max(of_ns + FIRST_AFTER_NS);
-        if began_ns == 0 && now.saturating_sub(ran_ns) >= 2 * FIRST_AFTER_NS {
-            queries.wait();
-        } else if now < due_ns {
-            std::thread::park_timeout(Duration::from_nanos((due_ns - now).min(SLEEP_NS)));
-        } else if began_ns > 0 {
-            under_way.store(now, Ordering::Release);
-            let at = Arc::clone(&lock(watch));
-            let look = look(session, &at, login);
+    fn run(
+        &self,
+        session: &mut dyn Protocol,
+        login: &Login,
+        tells: &[Sender<Look>],
+        stop: &Stop,
+    ) -> Result<(), Error> {
+        let (mut free_ns, mut ran_ns) = (0, vec![0; self.places.len()]);
+        while !stop.is_over() && !self.leaves.load(Ordering::SeqCst) {
+            let now = mono_ns();
+            let next = self.next(now, free_ns, &mut ran_ns);
+            let Some((at, began_ns)) = next.look else {
+                self.wakes_ns.store(next.wake_ns, Ordering::SeqCst);
+                // One that has begun before that wakes nobody.
+                if self.next(now, free_ns, &mut ran_ns) == next && !self.leaves.load(Ordering::SeqCst) {
+                    let sleeps_ns = next.wake_ns.saturating_sub(now).min(SLEEP_NS);
+                    std::thread::park_timeout(Duration::from_nanos(sleeps_ns));
+                }
+                self.wakes_ns.store(0, Ordering::SeqCst);
+                continue;
+            };
+            let place = &self.places[at];
+            place.under_way.store(now, Ordering::Release);
+            let watch = Arc::clone(&lock(&place.watch));
+            let looked = look(session, &watch, login);
             // Who ended the run did not want to know.
-            if look.is_err() && (stop.times() > 1 || stop.is_over()) {
+            if !matches!(looked, Ok(Ok(_))) && (stop.times() > 1 || stop.is_over()) {
                 return Ok(());
             }
             // Until it is told nobody looks at another.
-            let current = lock(watch);
-            if Arc::ptr_eq(&current, &at) {
+            let current = lock(&place.watch);
+            // What the other session says is of all; what it says of this one is not.
+            match looked? {
+                _ if !Arc::ptr_eq(&current, &watch) => {}
                 // Where it fails the run goes on without.
-                let look = look?;
-                next_ns = look.at_ns + (look.at_ns.saturating_sub(began_ns) / 20).clamp(LEAST_NS, MOST_NS);
-                if tell.send(look).is_err() {
-                    return Ok(());
+                Err(error) => *lock(&place.failed) = Some(error),
+                Ok(look) => {
+                    let ran_ns = look.at_ns.saturating_sub(began_ns);
+                    let next_ns = look.at_ns + (ran_ns / 20).clamp(LEAST_NS, MOST_NS);
+                    place.next_ns.store(next_ns, Ordering::SeqCst);
+                    // Nobody may be there to hear it any more.
+                    _ = tells[at].send(look);
                 }
             }
             drop(current);
-            under_way.store(0, Ordering::Release);
+            place.under_way.store(0, Ordering::Release);
+            free_ns = mono_ns() + APART_NS;
         }
+        Ok(())
     }
-    Ok(())
 }
 
-fn look(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Look, Error> {
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The error outside is of the session that looks, the other one of what it says of the one that is looked at.
+fn look(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Result<Look, Error>, Error> {
     let asked_ns = mono_ns();
     let answer = session.ask(&watch.sql, login).map_err(|error| match &watch.grant {
         Some((code, grant)) if error.to_string().ends_with(&format!("({code})")) => {
@@ -217,6 +301,67 @@ fn look(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Look
     let at_ns = mono_ns();
     let lasted_ns = session.lasted_ns(&answer);
     let since = lasted_ns.and_then(|lasted_ns| Since::of_look(asked_ns, at_ns, lasted_ns));
-    let (state, wait) = (watch.read)(answer)?;
-    Ok(Look { at_ns, asked_ns, state, since, wait })
+    Ok((watch.read)(answer).map(|(state, wait)| Look { at_ns, asked_ns, state, since, wait }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shared(places: &[(u64, u64)]) -> Shared {
+        let watch =
+            Arc::new(Watch { sql: String::new(), read: |_| Err(Error::run("")), waits: None, grant: None });
+        let place = |&(running, next_ns): &(u64, u64)| Place {
+            watch: Mutex::new(Arc::clone(&watch)),
+            running: running.into(),
+            next_ns: next_ns.into(),
+            under_way: 0.into(),
+            failed: Mutex::default(),
+        };
+        Shared {
+            places: places.iter().map(place).collect(),
+            wakes_ns: 0.into(),
+            leaves: false.into(),
+            failed: OnceLock::new(),
+            thread: OnceLock::new(),
+        }
+    }
+
+    /// Each has its turn: who waits longest, whatever its place; and all of them together leave the server its time.
+    #[test]
+    fn who_waits_longest_is_looked_at() {
+        let now = 100 * MS;
+        let next = |places: &[(u64, u64)], free_ns| {
+            let next = shared(places).next(now, free_ns, &mut vec![0; places.len()]);
+            (next.look.map(|(at, _)| at), next.wake_ns)
+        };
+        assert_eq!(next(&[(0, 0), (0, 0)], 0), (None, SOUNDLY), "nothing runs");
+        assert_eq!(next(&[(99 * MS, 0)], 0), (None, 102 * MS), "it has just begun");
+        assert_eq!(next(&[(50 * MS, 0), (40 * MS, 0), (45 * MS, 0)], 0), (Some(1), 43 * MS));
+        assert_eq!(
+            next(&[(50 * MS, 99 * MS), (40 * MS, 98 * MS), (45 * MS, 300 * MS)], 0),
+            (Some(1), 98 * MS)
+        );
+        assert_eq!(next(&[(50 * MS, 0)], 101 * MS), (None, 101 * MS), "it has just looked");
+    }
+
+    /// A session that is not seen any more is left alone, and the others are not; a new one in its place is looked at.
+    #[test]
+    fn one_that_is_gone_takes_no_other_with_it() {
+        let shared = Arc::new(shared(&[(1, 0), (2, 0)]));
+        let look = || shared.next(100 * MS, 0, &mut [0, 0]).look.map(|(at, _)| at);
+        assert_eq!(look(), Some(0));
+        *lock(&shared.places[0].failed) = Some(Error::run("gone"));
+        assert_eq!(look(), Some(1));
+        let of = |at| Looks { seen: Mutex::new(channel().1), shared: Arc::clone(&shared), at };
+        assert!(of(0).failure().is_some() && of(1).failure().is_none());
+        of(0).watch(&Arc::new(Watch {
+            sql: String::new(),
+            read: |_| Err(Error::run("")),
+            waits: None,
+            grant: None,
+        }));
+        assert!(of(0).failure().is_none());
+        assert_eq!(look(), Some(0));
+    }
 }

@@ -15,7 +15,6 @@ use fathom_os::clock::mono_ns;
 use fathom_os::pause::RunQueue;
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,8 +52,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) config: &'a Config,
     pub(crate) sql: String,
     pub(crate) beside: Beside,
-    /// Of the whole run, and how they see this session.
-    pub(crate) looks: Option<Rc<Looks>>,
+    /// Of this connection, and how they see this session.
+    pub(crate) looks: Option<Arc<Looks>>,
     pub(crate) watch: Option<Arc<Watch>>,
     pub(crate) stop: Stop,
     /// How long the latest looks took, and the first waits of answers.
@@ -111,7 +110,7 @@ impl Asker<'_> {
         if let (Some(looks), Some(watch)) = (&self.looks, &self.watch) {
             looks.watch(watch);
             // What came after the query before.
-            looks.seen.try_iter().for_each(drop);
+            drop(looks.seen());
         }
         self.beside.begin_slowest();
         let request = self.session.request(&self.sql, self.config);
@@ -388,7 +387,7 @@ impl Asker<'_> {
     /// Tells the timeline of the looks until then, of which it knows that this side was busy, or had waited since a moment.
     fn note_looks(&self, run: &mut Run, until_ns: u64, waiting_since_ns: Option<u64>) {
         let Some(looks) = &self.looks else { return };
-        run.looks.extend(looks.seen.try_iter());
+        run.looks.extend(looks.seen());
         run.looked_ns = run.looks.back().map_or(run.looked_ns, |look| look.at_ns);
         while let Some(look) = run.looks.pop_front_if(|look| look.at_ns <= until_ns) {
             match waiting_since_ns {

@@ -10,11 +10,12 @@ use fathom_os::interfaces;
 use fathom_recording::{ClockAnchor, Keeper, Manifest, Queries, Query, Recorder, ReflectorFacts};
 use jiff::Timestamp;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -38,15 +39,35 @@ pub(crate) struct Record(Option<Sender<Message>>, Arc<Backlog>);
 #[derive(Default)]
 struct Backlog {
     waiting: AtomicU64,
-    /// For which there was no room.
-    lost: AtomicU64,
+    /// For which there was no room, by their connection.
+    lost: Mutex<Lost>,
+}
+
+/// Queries that are in no file, by their connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Lost(BTreeMap<u64, u64>);
+
+impl Lost {
+    fn add(&mut self, query: &Query) {
+        *self.0.entry(query.connection).or_default() += 1;
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// Those of a connection.
+    pub(crate) fn of(&self, connection: u64) -> u64 {
+        self.0.get(&connection).copied().unwrap_or(0)
+    }
 }
 
 /// The thread that writes.
 pub(crate) struct Writer(Option<JoinHandle<Written>>);
 
 /// Queries that are in no file (`None`: nobody counted them), and why the recording is not whole.
-type Written = (Option<u64>, Result<(), String>);
+type Written = (Option<Lost>, Result<(), String>);
 
 impl Record {
     /// Begins a recording where one is wanted.
@@ -95,7 +116,7 @@ impl Record {
 
     pub(crate) fn query(&self, query: Query, began_mono_ns: u64) {
         if self.1.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
-            self.1.lost.fetch_add(1, Ordering::Relaxed);
+            self.1.lost.lock().unwrap_or_else(PoisonError::into_inner).add(&query);
             return;
         }
         self.1.waiting.fetch_add(1, Ordering::Relaxed);
@@ -152,17 +173,19 @@ impl Record {
         self.send(Message::BesideIsOver);
     }
 
-    /// Ends the recording, and waits until it is whole; how many queries are not in it, and why.
-    pub(crate) fn end(self, writer: Writer, result: Value) -> (Option<u64>, Result<(), Error>) {
+    /// Ends the recording, and waits until it is whole; which queries are not in it, and why.
+    pub(crate) fn end(self, writer: Writer, result: Value) -> (Option<Lost>, Result<(), Error>) {
         self.send(Message::End(Box::new(EventKind::SqlEnded { result })));
-        let (lost, written) = writer.0.map_or((Some(0), Ok(())), |thread| {
+        let (lost, written) = writer.0.map_or((Some(Lost::default()), Ok(())), |thread| {
             thread.join().unwrap_or_else(|_| (None, Err("its thread failed".to_owned())))
         });
         let error = |e| {
-            let lost = lost.map_or_else(|| "some queries".to_owned(), |lost| count(lost, "query"));
+            let lost =
+                lost.as_ref().map_or_else(|| "some queries".to_owned(), |lost| count(lost.all(), "query"));
             Error::run(format!("the recording is not whole, {lost} not in it: {e}"))
         };
-        (lost, written.map_err(error))
+        let written = written.map_err(error);
+        (lost, written)
     }
 }
 
@@ -202,22 +225,27 @@ fn write(
         }
     }
     note(&mut failed, flush(&mut queries, backlog), tell);
-    let lost = backlog.lost.load(Ordering::Relaxed) + queries.unwritten();
+    let mut lost = backlog.lost.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    queries.unwritten().iter().for_each(|query| lost.add(query));
+    let is_lossy = lost.all() > 0;
     let mut end =
         end.map_or(EventKind::Note { text: "the run ended without a result".to_owned() }, |kind| *kind);
-    if let (EventKind::SqlEnded { result }, true) = (&mut end, lost > 0) {
-        result["unrecorded"] = lost.into();
+    if let (EventKind::SqlEnded { result }, true) = (&mut end, is_lossy) {
+        result["unrecorded"] = lost.all().into();
+        for (of, at) in result["connections"].as_array_mut().into_iter().flatten().zip(0..) {
+            of["unrecorded"] = lost.of(at).into();
+        }
     }
     let finished = keeper.finish(end);
-    let finished = if lost > 0 { Err("it could not be written for too long".to_owned()) } else { finished };
+    let finished = if is_lossy { Err("it could not be written for too long".to_owned()) } else { finished };
     (Some(lost), failed.map_or(finished, Err))
 }
 
 /// Puts what came on the disk: what is there waits no more.
 fn flush(queries: &mut Queries, backlog: &Backlog) -> Result<(), fathom_recording::Error> {
-    let before = queries.unwritten();
+    let before = queries.unwritten().len();
     let flushed = queries.flush();
-    backlog.waiting.fetch_sub(before - queries.unwritten(), Ordering::Relaxed);
+    backlog.waiting.fetch_sub((before - queries.unwritten().len()) as u64, Ordering::Relaxed);
     flushed
 }
 
@@ -258,7 +286,6 @@ mod tests {
     use super::*;
     use fathom_recording::Tool;
     use std::path::Path;
-    use std::sync::Mutex;
     use std::time::Instant;
 
     /// More than two files of them.
@@ -272,10 +299,11 @@ mod tests {
             command: String::new(),
         };
         let remote = "127.0.0.1:1".parse().unwrap();
-        let begun = Record::begin(Some(&recording), "a test", remote, Value::Null, tell).unwrap();
+        let probe = serde_json::json!({ "sql": { "connections": 2 } });
+        let begun = Record::begin(Some(&recording), "a test", remote, probe, tell).unwrap();
         std::fs::create_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
         for query in 0..asked {
-            begun.0.query(Query { query, ..Query::default() }, 0);
+            begun.0.query(Query { query, connection: query % 2, ..Query::default() }, 0);
         }
         begun
     }
@@ -294,7 +322,7 @@ mod tests {
         std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
         record.beside_is_over();
         let (lost, ended) = record.end(writer, serde_json::json!({ "queries": QUERIES }));
-        assert!(lost == Some(0) && ended.is_ok(), "{ended:?}");
+        assert!(lost == Some(Lost::default()) && ended.is_ok(), "{ended:?}");
         assert_eq!(TOLD.lock().unwrap().len(), 1, "{TOLD:?}");
         let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
         assert!(verified.findings.is_empty(), "{verified:?}");
@@ -310,7 +338,7 @@ mod tests {
         let (lost, ended) = record.end(writer, Value::Null);
         let error = ended.expect_err("they are lost").to_string();
         assert!(error.contains("not whole, 9000 queries not in it"), "{error}");
-        assert_eq!((TOLD.lock().unwrap().len(), lost), (1, Some(QUERIES)), "{TOLD:?}");
+        assert_eq!((TOLD.lock().unwrap().len(), lost.unwrap().all()), (1, QUERIES), "{TOLD:?}");
     }
 
     #[test]
@@ -340,10 +368,43 @@ mod tests {
         // A later one has its own number.
         record.query(Query { query: ASKED, ..Query::default() }, 0);
         record.beside_is_over();
-        let (lost, ended) = record.end(writer, serde_json::json!({ "queries": ASKED + 1 }));
-        assert_eq!(lost, Some(1_234));
+        let each = [0, 1].map(|of| serde_json::json!({ "queries": (ASKED + 2 - of) / 2, "failed": 0 }));
+        let (lost, ended) =
+            record.end(writer, serde_json::json!({ "queries": ASKED + 1, "connections": each }));
+        let lost = lost.unwrap();
+        assert_eq!((lost.all(), lost.of(0), lost.of(1)), (1_234, 617, 617));
         ended.expect_err("it is not whole");
         let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
         assert!(verified.findings.is_empty(), "{verified:?}");
+    }
+
+    /// What a run says of its connections in the end is held against their rows.
+    #[test]
+    fn rows_of_each_connection_are_what_it_came_to() {
+        let each = |queries: [u64; 2], failed: [u64; 2]| {
+            [0, 1].map(
+                |of| serde_json::json!({ "queries": queries[of], "failed": failed[of], "unrecorded": 0 }),
+            )
+        };
+        let (counts, fails) = (
+            "each connection has as many queries as sql.ended counts",
+            "as many failed on each connection as sql.ended counts",
+        );
+        for (each, broken) in [
+            (each([5, 4], [0, 0]), vec![]),
+            (each([4, 5], [0, 0]), vec![(counts, 2)]),
+            (each([5, 4], [0, 1]), vec![(fails, 1)]),
+            (each([5, 5], [0, 0]), vec![("connections have all queries together", 1), (counts, 1)]),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let dir = dir.path().join("kept");
+            let (record, writer) = begin(&dir, 9, |_| {});
+            std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
+            record.beside_is_over();
+            record.end(writer, serde_json::json!({ "queries": 9, "connections": each })).1.unwrap();
+            let found = fathom_recording::verify(&dir, |_| {}).unwrap().findings;
+            let found: Vec<_> = found.iter().map(|finding| (finding.law, finding.count)).collect();
+            assert_eq!(found, broken, "{each:?}");
+        }
     }
 }

@@ -1,37 +1,31 @@
-//! A run: logs in, begins what measures beside, asks query after query when they are due, and says what it came to.
+//! A run: logs in, begins what measures beside, has its connections ask, and says what it came to.
 
+use crate::asking::{Book, Shared};
 use crate::beside::Beside;
-use crate::error::Trouble;
+use crate::counts::Counting;
 use crate::limit::Limit;
 use crate::link::Peer;
-use crate::looks::Looks;
+use crate::looks::{Looker, Looks};
 use crate::mysql::Mysql;
 use crate::protocol::{Facts, Protocol, Watch};
-use crate::query::{Answer, Asker};
-use crate::record::Record;
+use crate::query::Asker;
+use crate::record::{Lost, Record};
 use crate::session::{self, Login, Session};
 use crate::tds::Tds;
 use crate::turns::{self, Turns};
 use crate::unfit::unfit;
-use crate::{Config, Error, Source, Stop, Target, pgpass};
-use fathom_core::event::TcpInfo;
-use fathom_core::query::{Asked, NOT_WAITED_FOR, Outcome, Setting};
-use fathom_core::text::count;
-use fathom_core::units::narrow::time_or_dash;
+use crate::{Config, Error, Source, Stop, Target, connections, pgpass};
+use fathom_core::query::{Asked, Connection, Outcome, Setting};
 use fathom_os::clock::mono_ns;
 use fathom_os::pause::RunQueue;
 use fathom_os::timestamps;
-use fathom_recording::Query;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::net::ToSocketAddrs;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// A progress line after so long, and then again.
-const PROGRESS_NS: u64 = 2_000_000_000;
-
-type Watched = (Option<Rc<Looks>>, Vec<Option<Arc<Watch>>>);
+/// What looks, at each connection, and how it sees each session.
+type Watched = (Option<Looker>, Vec<Option<Arc<Looks>>>, Vec<Option<Arc<Watch>>>);
 
 /// Runs it to its end; what it came to, and why it ended early, where it did.
 pub fn run(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
@@ -42,8 +36,8 @@ pub fn run(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Err
 
 fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     let configs = config.each();
-    let unfit = configs.iter().find_map(unfit);
-    unfit.map_or(Ok(()), |line| Err(Error::Usage(line.to_owned())))?;
+    let unfit = configs.iter().find_map(unfit).map(str::to_owned).or_else(|| connections::unfit(config));
+    unfit.map_or(Ok(()), |line| Err(Error::Usage(line)))?;
     let server = config.target.server();
     let env = |name: &str| std::env::var(name).ok();
     let login = Login {
@@ -59,7 +53,12 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     let _stamping = timestamps::keep_enabled();
     let mut order = turns::order(configs.len(), mono_ns());
     // Nothing is lost yet: who ends the run waits for no session.
-    let mut sessions = turns::sessions(&login.impatient(), &configs, &mut order, begin)?;
+    let at_once = login.impatient();
+    let mut sessions = turns::sessions(&at_once, &configs, &mut order, begin)?;
+    let is_one = config.connections == 1;
+    if !is_one {
+        sessions = connections::open(&at_once, config, sessions, begin)?;
+    }
     let each: Vec<_> = sessions.iter_mut().map(|session| session.facts()).collect();
     let facts = each[0].clone();
     let settings = turns::settings(config, &configs, &each);
@@ -84,6 +83,10 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         unrecorded: Some(0),
         fetch_size: config.fetch_size,
         settings,
+        connections: match config.connections {
+            1 => vec![],
+            several => vec![Connection { counted: None, unrecorded: Some(0) }; several as usize],
+        },
         notes: Vec::new(),
         recording: config.recording.as_ref().map(|recording| recording.dir.display().to_string()),
     });
@@ -93,7 +96,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     if beside.rtt(mono_ns()).is_none() {
         note(&mut outcome, &record, unmeasured(config, beside.why()));
     }
-    let (looks, watches) = look(&mut sessions, &login, &configs[0]).unwrap_or_else(|error| {
+    let (looker, looks, watches) = look(&mut sessions, &login, &configs[0]).unwrap_or_else(|error| {
         let text = match &config.target {
             Target::Mssql(_) => format!(
                 "the server's states, and what it counts itself, are not known: {error}; the split goes on without them"
@@ -101,50 +104,101 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
             _ => format!("the server's states are not known: {error}; the split goes on without them"),
         };
         note(&mut outcome, &record, text);
-        (None, vec![None; sessions.len()])
+        (None, vec![None; sessions.len()], vec![None; sessions.len()])
     });
-    let mut askers = Vec::new();
-    for ((session, config), watch) in sessions.into_iter().zip(&configs).zip(watches) {
-        let sql = match &config.source {
-            Source::Rows { rows, row_bytes } => session.rows(*rows, *row_bytes),
-            Source::Text { sql, .. } => sql.clone(),
-        };
-        askers.push(Asker {
-            session,
-            login: &login,
-            config,
-            sql,
-            beside: beside.clone(),
-            looks: looks.clone(),
-            watch,
-            stop: stop.clone(),
-            look_times_ns: std::collections::VecDeque::new(),
-            first_waits_ns: std::collections::VecDeque::new(),
-            run_queue: RunQueue::of_this_thread(),
-        });
+    let counting = Counting::begin(watches.first().and_then(Option::as_ref), &login, &configs[0], begin);
+    let mut begun = sessions.into_iter().zip(looks).zip(watches).zip(&each);
+    let mut asking = Vec::new();
+    while begun.len() > 0 {
+        let beside = beside.of(asking.len());
+        // Of several connections each has one session; of one they are of its settings.
+        let own = begun.by_ref().take(if is_one { each.len() } else { 1 });
+        let (mut askers, mut facts) = (Vec::new(), Vec::new());
+        for ((((session, looks), watch), known), config) in own.zip(&configs) {
+            askers.push(asker(session, looks, watch, &login, config, &beside));
+            facts.push(known);
+        }
+        asking.push(Turns::new(askers, &configs, &facts, order.clone(), begin, &counting));
     }
-    let mut turns = Turns::new(askers, &configs, &each, order, begin);
-    turns.count();
-    say_uncounted(&mut turns, &mut outcome, &record);
-    let End { error: ended, is_abandoned } = ask_all(&mut turns, config, stop, &record, &mut outcome);
-    let in_the_end = turns.facts();
-    let known = turns::notes(&each);
+    asking.iter_mut().for_each(Turns::count);
+    say_uncounted(&counting, &mut outcome, &record);
+    let shared = Shared::new(config, stop, &record, &beside, outcome);
+    let began = ask(&shared, &mut asking);
+    let mut book = shared.into_book();
+    book.close(&record, config);
+    let Book { mut outcome, error, is_abandoned, .. } = book;
+    let ended = error.or(began.err());
+    let in_the_end = asking.iter_mut().flat_map(Turns::facts).collect();
+    let (in_the_end, known) = (turns::together(in_the_end, config.connections), turns::notes(&each));
     for text in turns::notes(&in_the_end).into_iter().filter(|text| !known.contains(text)) {
         note(&mut outcome, &record, text);
     }
     turns::seen(&mut outcome.asked, &in_the_end);
     if is_abandoned {
-        turns.give_up_counting();
+        counting.give_up();
         stop.leave();
     }
-    turns.counted(&mut outcome.asked, ended.is_some());
-    say_uncounted(&mut turns, &mut outcome, &record);
-    turns.end_looks();
+    if ended.is_some() {
+        counting.last_try();
+    }
+    let counted: Vec<_> = asking.iter_mut().map(Turns::counted).collect();
+    if counting.is_whole() {
+        turns::count_in(&mut outcome.asked, &counted);
+    }
+    say_uncounted(&counting, &mut outcome, &record);
+    looker.iter().for_each(Looker::end);
     stop.over();
     beside.end();
-    let (unrecorded, recorded) = record.end(writer, outcome.json());
-    outcome.asked.unrecorded = unrecorded;
+    let (lost, recorded) = record.end(writer, outcome.json());
+    outcome.asked.unrecorded = lost.as_ref().map(Lost::all);
+    for (connection, at) in outcome.asked.connections.iter_mut().zip(0..) {
+        connection.unrecorded = lost.as_ref().map(|lost| lost.of(at));
+    }
     Ok((outcome, ended.or(recorded.err())))
+}
+
+/// What asks on this session.
+fn asker<'a>(
+    session: Box<dyn Protocol>,
+    looks: Option<Arc<Looks>>,
+    watch: Option<Arc<Watch>>,
+    login: &'a Login,
+    config: &'a Config,
+    beside: &Beside,
+) -> Asker<'a> {
+    let sql = match &config.source {
+        Source::Rows { rows, row_bytes } => session.rows(*rows, *row_bytes),
+        Source::Text { sql, .. } => sql.clone(),
+    };
+    Asker {
+        session,
+        login,
+        config,
+        sql,
+        beside: beside.clone(),
+        looks,
+        watch,
+        stop: login.stop.clone(),
+        look_times_ns: VecDeque::new(),
+        first_waits_ns: VecDeque::new(),
+        run_queue: RunQueue::of_this_thread(),
+    }
+}
+
+/// Asks, each connection on a thread of its own; the first is on this one. An error: not all of them could be begun.
+fn ask(shared: &Shared<'_>, asking: &mut [Turns<'_>]) -> Result<(), Error> {
+    let Some((first, others)) = asking.split_first_mut() else { return Ok(()) };
+    std::thread::scope(|scope| {
+        let begun = others.iter_mut().zip(1..).try_for_each(|(turns, at)| {
+            let run = move || shared.ask_all(turns, at);
+            connections::spawn(scope, format!("ask {at}"), run).map(drop)
+        });
+        if begun.is_err() {
+            shared.end();
+        }
+        shared.ask_all(first, 0);
+        begun
+    })
 }
 
 /// Says something of the run, with its result and in its recording.
@@ -165,8 +219,8 @@ fn unmeasured(config: &Config, why: Option<String>) -> String {
 }
 
 /// Says, once, why what the server counts is not known.
-fn say_uncounted(turns: &mut Turns<'_>, outcome: &mut Outcome, record: &Record) {
-    if let Some(error) = turns.uncounted() {
+fn say_uncounted(counting: &Counting, outcome: &mut Outcome, record: &Record) {
+    if let Some(error) = counting.uncounted() {
         let text = format!("what the server counts itself is not known: {error}; the run goes on without it");
         note(outcome, record, text);
     }
@@ -185,173 +239,13 @@ fn begin(login: &Login, config: &Config) -> Result<Box<dyn Protocol>, Error> {
 fn look(sessions: &mut [Box<dyn Protocol>], login: &Login, config: &Config) -> Result<Watched, Error> {
     // Who ends the run waits for no session that is to look.
     let at_once = login.impatient();
-    let watches = sessions.iter_mut().map(|session| session.watch(&at_once).map(Arc::new));
-    let watches = watches.collect::<Result<Vec<_>, _>>()?;
-    let looks = Looks::begin(begin(&at_once, config)?, Arc::clone(&watches[0]), login, &login.stop)?;
-    Ok((Some(Rc::new(looks)), watches.into_iter().map(Some).collect()))
-}
-
-/// How the asking ended.
-#[derive(Default)]
-struct End {
-    /// Why before its time, where nobody wanted that.
-    error: Option<Error>,
-    /// Of a query that the server had not answered.
-    is_abandoned: bool,
-}
-
-/// Asks until it is enough.
-fn ask_all(
-    turns: &mut Turns<'_>,
-    config: &Config,
-    stop: &Stop,
-    record: &Record,
-    outcome: &mut Outcome,
-) -> End {
-    let began_ns = mono_ns();
-    let over_ns = config.lasts.map(|lasts| began_ns.saturating_add(lasts.as_nanos() as u64));
-    let (mut number, mut told_ns, mut latest_ns) = (0, began_ns, 0);
-    let settings = turns.settings();
-    loop {
-        let due_ns =
-            || config.every.map_or_else(mono_ns, |every| began_ns + number * every.as_nanos() as u64);
-        // Where queries take longer than they are apart, their due is of a time long ago.
-        let is_over = |due_ns: u64| {
-            stop.times() > 0
-                || over_ns.is_some_and(|over_ns| due_ns.max(mono_ns()) >= over_ns)
-                || config.count.is_some_and(|count| number >= count.saturating_mul(settings))
-        };
-        if !is_over(due_ns())
-            && let Err(error) = turns.log_in(number)
-        {
-            return End { error: (stop.times() == 0).then_some(error), is_abandoned: false };
-        }
-        // What a login takes is in no query.
-        let due_ns = due_ns();
-        if is_over(due_ns) || !wait_until(due_ns, stop) {
-            if let Some(every) = config.every.filter(|every| latest_ns > every.as_nanos() as u64) {
-                let (late, every) =
-                    [latest_ns, every.as_nanos() as u64].map(|ns| time_or_dash(Some(ns), 3)).into();
-                let text = format!(
-                    "the queries took longer than the {every} from one to the next: the latest began {late} late"
-                );
-                note(outcome, record, text);
-            }
-            return End::default();
-        }
-        let (turn, asker) = turns.next(number);
-        let answer = asker.ask(over_ns);
-        let unseen = asker.looks.as_ref().and_then(|looks| looks.failure());
-        if let Some(error) = &unseen {
-            let text = format!("from query {} on the server's states are not known: {error}", number + 1);
-            note(outcome, record, text);
-        }
-        let error = answer.error.clone();
-        let began = answer.began_ns;
-        latest_ns = latest_ns.max(began.saturating_sub(due_ns));
-        let query = turn.of(row(number, due_ns, answer));
-        outcome.add(&query);
-        record.query(query, began);
-        number += 1;
-        if let Some(trouble) = error {
-            outcome.asked.unanswered_beside = Some(asker.beside.failed());
-            let error = failure(&trouble, asker, number, stop);
-            if error.is_none() {
-                note(outcome, record, format!("query {number} was ended by you{}", came_after(&trouble)));
-            }
-            let is_abandoned = matches!(
-                trouble,
-                Trouble::Stopped { is_unanswered: true } | Trouble::Late { is_unanswered: true, .. }
-            );
-            return End { error, is_abandoned };
-        }
-        let now = mono_ns();
-        if !config.quiet && now - told_ns > PROGRESS_NS {
-            told_ns = now;
-            (config.tell)(&format!("{number} asked: {}", count(outcome.rows(), "row")));
-        }
-        outcome.asked.unanswered_beside = Some(asker.beside.failed());
-        if unseen.is_some() {
-            turns.end_looks();
-        }
-    }
-}
-
-/// A run that somebody ended did what was asked; anything else did not.
-fn failure(trouble: &Trouble, asker: &Asker<'_>, number: u64, stop: &Stop) -> Option<Error> {
-    let address = asker.login.server.address();
-    match trouble {
-        Trouble::Stopped { .. } => None,
-        // What follows a request to cancel is nobody's fault.
-        Trouble::Refused(_) | Trouble::Lost(_) if stop.times() > 0 => None,
-        Trouble::Refused(refusal) => {
-            let to_do = asker.session.remedy(refusal, &asker.sql, asker.config);
-            Some(Error::run(format!("query {number} failed at {address}: {}; {to_do}", refusal.words())))
-        }
-        Trouble::Late { why, is_unanswered: true } => Some(Error::run(format!(
-            "query {number} was given up at {address}: {why}; see that the server can be reached (fathom probe {address} --connect), or give \
-             a query longer by --timeout"
-        ))),
-        Trouble::Late { why, is_unanswered: false } => Some(Error::run(format!(
-            "query {number} was given up at {address}: {why}; give a query longer by --timeout, or see what it waits for at the server"
-        ))),
-        Trouble::Lost(why) => Some(Error::run(format!(
-            "query {number} has no whole answer from {address}: {why}; see the server's log for why it ended the session"
-        ))),
-    }
-}
-
-/// What became of a query that the user ended, where that is not what the server makes of every such query.
-fn came_after(trouble: &Trouble) -> String {
-    match trouble {
-        Trouble::Lost(why) => format!(", and then {why}"),
-        Trouble::Stopped { is_unanswered: true } => ", before its answer came".to_owned(),
-        Trouble::Stopped { is_unanswered: false } => ", before all of its answer was taken".to_owned(),
-        Trouble::Refused(_) | Trouble::Late { .. } => String::new(),
-    }
-}
-
-/// Whether nobody ended the run meanwhile.
-fn wait_until(due_ns: u64, stop: &Stop) -> bool {
-    while stop.times() == 0 {
-        let now = mono_ns();
-        if now >= due_ns {
-            return true;
-        }
-        std::thread::sleep(Duration::from_nanos(due_ns - now).min(Duration::from_millis(50)));
-    }
-    false
-}
-
-fn row(number: u64, due_ns: u64, answer: Answer) -> Query {
-    let kernel = answer.kernel.as_ref();
-    let delta = |of: fn(&TcpInfo) -> u64| kernel.map(|(before, after)| of(after).saturating_sub(of(before)));
-    Query {
-        query: number,
-        started_ns: 0,
-        lateness_ns: answer.began_ns as i64 - due_ns as i64,
-        first_row_ns: answer.first_row_ns,
-        rows: answer.rows,
-        turns: answer.turns,
-        bytes_received: delta(|info| info.bytes_received),
-        bytes_sent: delta(|info| info.bytes_acked),
-        segments_received: delta(|info| info.data_segs_in.into()),
-        retransmits: delta(|info| info.total_retrans.into()),
-        rtt_ns: answer.rtt_ns,
-        looks: answer.looks,
-        split: answer.split,
-        server_wait: answer.server_wait,
-        error: answer.error.map(|trouble| match trouble {
-            Trouble::Refused(refusal) => refusal.words(),
-            Trouble::Lost(why) | Trouble::Late { why, .. } => why,
-            Trouble::Stopped { .. } => NOT_WAITED_FOR.to_owned(),
-        }),
-        is_first: false,
-        setting: None,
-        login: None,
-        fetch_size: None,
-        packet_size: None,
-    }
+    let watches = connections::watches(sessions, &at_once)?;
+    // The sessions of one connection are asked in turn.
+    let each = if config.connections == 1 { watches[..1].to_vec() } else { watches.clone() };
+    let (looker, looks) = Looker::begin(begin(&at_once, config)?, each, login, &login.stop)?;
+    let looks: Vec<_> = looks.into_iter().map(Arc::new).collect();
+    let of_each = (0..sessions.len()).map(|at| looks.get(at).or(looks.first()).cloned());
+    Ok((Some(looker), of_each.collect(), watches.into_iter().map(Some).collect()))
 }
 
 fn peer(config: &Config, login: &Login) -> Result<Peer, Error> {
@@ -401,6 +295,7 @@ fn probe(config: &Config, database: &str, facts: &Facts, settings: &[Setting], p
             "count": config.count,
             "duration_ns": config.lasts.map(|lasts| lasts.as_nanos() as u64),
             "timeout_ns": config.timeout.map(|timeout| timeout.as_nanos() as u64),
+            "connections": config.connections,
             "every_ns": config.every.map(|every| every.as_nanos() as u64),
             "fetch_size": config.fetch_size,
             "simple": config.simple,

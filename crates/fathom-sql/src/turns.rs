@@ -2,21 +2,18 @@
 //! them alike. Sizes of packets have a session each, because the login agrees on them, and log in anew every few rounds
 //! ([`Logins`]); sizes of fetches share one.
 
-use crate::counts::{Counts, Tally};
-use crate::looks::Looks;
+use crate::connections::Begin;
+use crate::counts::{Counting, Counts, Tally};
 use crate::protocol::{Facts, Protocol};
 use crate::query::Asker;
 use crate::session::Login;
 use crate::{Config, Error, tds};
 use fathom_core::interleave::Interleave;
-use fathom_core::query::{Asked, Logins, Query, Setting};
+use fathom_core::query::{Asked, Counted, Logins, Query, Setting};
+use fathom_os::pause::RunQueue;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
-
-/// Logs in for queries of this configuration.
-type Begin = fn(&Login, &Config) -> Result<Box<dyn Protocol>, Error>;
 
 /// The sessions, and what they are asked with.
 pub(crate) struct Turns<'a> {
@@ -27,10 +24,9 @@ pub(crate) struct Turns<'a> {
     /// `None`: the settings share a session.
     logins: Option<Logins>,
     login: u64,
-    /// Who reads what the server counts; `None`: it does not, or nobody can any more.
-    counts: Option<Counts>,
-    /// Why not, where that is still to be said.
-    uncounted: Option<Error>,
+    counting: &'a Counting,
+    /// It is one of several connections: a lost session may be replaced.
+    is_one_of_several: bool,
 }
 
 /// A session, and those that were in its place before.
@@ -140,6 +136,22 @@ pub(crate) fn seen(asked: &mut Asked, each: &[Facts]) {
     }
 }
 
+/// What the server counted of each connection: of each of its settings that had sessions of its own, or else of its session.
+pub(crate) fn count_in(asked: &mut Asked, counted: &[Vec<Option<Counted>>]) {
+    let sum = |of: &mut dyn Iterator<Item = &Option<Counted>>| {
+        of.flatten().cloned().reduce(|sum, one| sum.and(&one))
+    };
+    asked.counted = sum(&mut counted.iter().flatten());
+    for (connection, each) in asked.connections.iter_mut().zip(counted) {
+        connection.counted = sum(&mut each.iter());
+    }
+    if let Some(each) = counted.first().filter(|each| each.len() > 1) {
+        for (setting, counted) in asked.settings.iter_mut().zip(each) {
+            setting.counted.clone_from(counted);
+        }
+    }
+}
+
 /// What is known of several sessions of one setting, of which `facts` is the latest.
 fn with_past(mut facts: Facts, past: &Facts) -> Facts {
     let mut notes = past.notes.clone();
@@ -155,17 +167,26 @@ fn with_past(mut facts: Facts, past: &Facts) -> Facts {
     facts
 }
 
+/// Of several connections what is known of them together, which are of one setting; of one all that is known of each setting.
+pub(crate) fn together(each: Vec<Facts>, connections: u64) -> Vec<Facts> {
+    if connections == 1 {
+        return each;
+    }
+    each.into_iter().reduce(|before, facts| with_past(facts, &before)).into_iter().collect()
+}
+
 impl<'a> Turns<'a> {
     /// One session for all, or one for each.
     pub(crate) fn new(
         askers: Vec<Asker<'a>>,
         configs: &'a [Config],
-        each: &[Facts],
+        each: &[&Facts],
         order: Interleave,
         begin: Begin,
+        counting: &'a Counting,
     ) -> Self {
         let logins = (askers.len() > 1).then(|| Logins::new(configs.len(), configs[0].count));
-        let place = |(asker, facts): (Asker<'a>, &Facts)| Place {
+        let place = |(asker, facts): (Asker<'a>, &&Facts)| Place {
             asker,
             past: Facts::default(),
             granted: granted(facts),
@@ -174,19 +195,12 @@ impl<'a> Turns<'a> {
             tally: Tally::default(),
         };
         let places = askers.into_iter().zip(each).map(place).collect();
-        Self { places, configs, order, begin, logins, login: 0, counts: None, uncounted: None }
+        let is_one_of_several = configs[0].connections > 1;
+        Self { places, configs, order, begin, logins, login: 0, counting, is_one_of_several }
     }
 
-    /// From now on what the server counts of these sessions is read, where it counts anything.
+    /// From now on what the server counts of these sessions is read.
     pub(crate) fn count(&mut self) {
-        let Some(asker) = self.places.first().map(|place| &place.asker) else { return };
-        if asker.watch.as_ref().is_none_or(|watch| watch.waits.is_none()) {
-            return;
-        }
-        match Counts::begin(asker.login, &self.configs[0], self.begin) {
-            Ok(counts) => self.counts = Some(counts),
-            Err(error) => self.uncounted = Some(error),
-        }
         for at in 0..self.places.len() {
             self.tally(at, |place, counts| match &place.asker.watch {
                 Some(watch) => place.tally.begin(counts, watch),
@@ -195,46 +209,17 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Reads; where that fails nothing more is.
     fn tally(&mut self, at: usize, read: impl FnOnce(&mut Place<'a>, &mut Counts) -> Result<(), Error>) {
-        if let Some(counts) = &mut self.counts
-            && let Err(error) = read(&mut self.places[at], counts)
-        {
-            (self.counts, self.uncounted) = (None, Some(error));
-        }
+        let place = &mut self.places[at];
+        self.counting.tally(|counts| read(place, counts));
     }
 
-    /// The server was not waited for: nor is what it counts.
-    pub(crate) fn give_up_counting(&mut self) {
-        if self.counts.take().is_some() {
-            self.uncounted = Some(Error::run("the server had not answered"));
-        }
-    }
-
-    /// Why what the server counts is not known, told once.
-    pub(crate) fn uncounted(&mut self) -> Option<Error> {
-        self.uncounted.take()
-    }
-
-    /// The queries are over: what the server counted of all of them, and of each setting that had sessions of its own. `early`: for
-    /// whatever reason before their time.
-    pub(crate) fn counted(&mut self, asked: &mut Asked, early: bool) {
-        if let Some(counts) = self.counts.as_mut().filter(|_| early) {
-            counts.last_try();
-        }
+    /// The queries are over: what the server counted of each setting that had sessions of its own, or else of the session.
+    pub(crate) fn counted(&mut self) -> Vec<Option<Counted>> {
         for at in 0..self.places.len() {
             self.tally(at, |place, counts| place.tally.end(counts));
         }
-        if self.counts.is_none() {
-            return;
-        }
-        let each: Vec<_> = self.places.iter().map(|place| place.tally.sum().cloned()).collect();
-        asked.counted = each.iter().flatten().cloned().reduce(|sum, one| sum.and(&one));
-        if self.logins.is_some() {
-            for (setting, counted) in asked.settings.iter_mut().zip(each) {
-                setting.counted = counted;
-            }
-        }
+        self.places.iter().map(|place| place.tally.sum().cloned()).collect()
     }
 
     /// How many settings there are.
@@ -251,6 +236,18 @@ impl<'a> Turns<'a> {
             return Ok(());
         }
         self.tally(setting, |place, counts| place.tally.end(counts));
+        self.replace(setting, self.login)
+    }
+
+    /// Logs in anew for the session that was lost, which is the only one.
+    pub(crate) fn log_in_again(&mut self) -> Result<(), Error> {
+        // What was counted of the lost one has gone with it.
+        self.tally(0, |place, counts| place.tally.end(counts));
+        self.replace(0, self.places[0].login + 1)
+    }
+
+    /// A new session in the place of another.
+    fn replace(&mut self, setting: usize, login: u64) -> Result<(), Error> {
         let place = &mut self.places[setting];
         let asker = &mut place.asker;
         let at_once = asker.login.impatient();
@@ -264,7 +261,7 @@ impl<'a> Turns<'a> {
         // Nobody looks at the one before any more: it may end.
         let mut before = std::mem::replace(&mut asker.session, session);
         place.past = with_past(before.facts(), &place.past);
-        (place.login, place.is_asked) = (self.login, false);
+        (place.login, place.is_asked) = (login, false);
         if let Some(watch) = place.asker.watch.clone() {
             self.tally(setting, |place, counts| place.tally.begin(counts, &watch));
         }
@@ -283,7 +280,7 @@ impl<'a> Turns<'a> {
             setting: (settings > 1).then_some(setting as u64),
             fetch_size: config.fetch_size.map(u64::from),
             packet_size: place.granted,
-            login: self.logins.as_ref().map(|_| place.login),
+            login: (self.is_one_of_several || self.logins.is_some()).then_some(place.login),
             // Settings that share a session have a first query each.
             is_first: is_first_of_login || number < settings,
         };
@@ -291,13 +288,16 @@ impl<'a> Turns<'a> {
         (turn, &mut place.asker)
     }
 
-    /// Nobody looks at the server any more.
-    pub(crate) fn end_looks(&mut self) {
-        let taken: Vec<Rc<Looks>> =
-            self.places.iter_mut().filter_map(|place| place.asker.looks.take()).collect();
-        if let Some(looks) = taken.first() {
-            looks.end();
+    /// It is asked from here on by this thread, of which the scheduler is asked how late it runs.
+    pub(crate) fn on_this_thread(&mut self) {
+        for place in &mut self.places {
+            place.asker.run_queue = RunQueue::of_this_thread();
         }
+    }
+
+    /// Nobody looks at these sessions any more.
+    pub(crate) fn end_looks(&mut self) {
+        self.places.iter_mut().for_each(|place| place.asker.looks = None);
     }
 
     /// What is known of each setting's sessions.

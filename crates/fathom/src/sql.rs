@@ -3,6 +3,7 @@
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::{command_line, probe, signals, values};
+use fathom_core::query::MOST_CONNECTIONS;
 use fathom_sql::{Config, Error, Recording, Source, Stop, Target, Turn};
 use std::io::Read;
 use std::path::PathBuf;
@@ -20,6 +21,8 @@ Examples:
                                          SQL Server; ?sslmode=disable: unencrypted
   fathom sql mysql://app@db3/shop --rows 100000 --think 10us
                                          MySQL or MariaDB; a client that works
+  fathom sql postgres://app@db1/shop --rows 1000 --connections 8
+                                         eight at a time: is the server as quick?
   fathom sql postgres://app@db1/shop --query - --every 1s --for 1h < q.sql
                                          an hour of it; --record DIR keeps it
   fathom sql postgres://app@db1/shop --reflector db1 --json | jq .verdict
@@ -27,7 +30,7 @@ Examples:
 
 Give the password by PGPASSWORD, PGPASSFILE or ~/.pgpass, for mysql by MYSQL_PWD, for mssql by SQLCMDPASSWORD: `ps` shows a URL to everybody. How the parts are found, and what that cannot see: docs/databases.md.
 
-Ctrl-C has the server cancel the query, waits 2s for its answer to that, and ends with the summary; a second one ends at once.
+Ctrl-C has the server cancel the query, or all that are under way, waits 2s for its answer to that, and ends with the summary; a second one ends at once.
 
 Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, or a query failed or was given up, 2 the command line cannot be used.";
 
@@ -51,7 +54,11 @@ pub(crate) struct Args {
     /// Work on each row for so long, as an application would
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
     think: Duration,
-    /// Ask so often, of several settings each [default: 21, of several sizes of packets 30, or until --for is over]
+    /// Ask the same side by side on so many connections, 1 to 64: each as often as --count says, and --every at a phase of its own.
+    /// One that is lost logs in anew
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MOST_CONNECTIONS))]
+    connections: u64,
+    /// Ask so often on each connection, of several settings each [default: 21, of several sizes of packets 30, or until --for is over]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Ask for so long: no query begins later. One under way then is waited for as long as the server says something every 10s,
@@ -138,6 +145,7 @@ impl Args {
             lasts: self.lasts,
             timeout: self.timeout.filter(|timeout| !timeout.is_zero()),
             connect_timeout: self.connect_timeout,
+            connections: self.connections,
             every: self.every.filter(|every| !every.is_zero()),
             fetch_size: turns[0].fetch_size,
             simple: self.simple,

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fathometer.dataset import open_recordings
-from fathometer.dataset.queries import failure
+from fathometer.dataset.queries import NEVER, failure
 from support.queries import MS, query, recording, sure
 from support.recordings import lognormal_ns, write
 
@@ -108,3 +108,59 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_read(tmp_path, harm, reason
     assert known.number == 0
     (damage,) = known.damage
     assert damage.reason.startswith(reason)
+
+
+def of_connections(number, each):
+    """So many queries of each connection in turn."""
+    return [sure(MS, MS, MS, connection=n % number) for n in range(number * each)]
+
+
+def counted(*each, unrecorded=0):
+    """What `sql.ended` says of connections that were asked so often."""
+    of = [{"queries": n, "failed": 0, "unrecorded": unrecorded} for n in each]
+    return {"connections": of, "unrecorded": unrecorded * len(each)}
+
+
+def test_each_query_is_of_its_connection(tmp_path):
+    rows = of_connections(3, 2)
+    recording(tmp_path / "r", rows, connections=3, result=counted(2, 2, 2))
+    known = read(tmp_path / "r")
+    assert (known.side_by_side, known.damage) == (3, ())
+    assert known.connections.tolist() == [0, 1, 2, 0, 1, 2]
+    # A query a second, each of 3 ms: the one before on the same connection began three seconds before.
+    assert known.idle_ns.tolist() == [NEVER] * 3 + [3 * 10**9 - 3 * MS] * 3
+
+
+def test_a_recording_of_an_earlier_version_has_one_connection(tmp_path):
+    recording(tmp_path / "r", [sure(1, 2, 3)] * 2)
+    file = tmp_path / "r" / "queries-00000.parquet"
+    pq.write_table(pq.read_table(file).drop_columns(["connection"]), file)
+    known = read(tmp_path / "r")
+    assert (known.side_by_side, known.connections.tolist(), known.damage) == (1, [0, 0], ())
+
+
+@pytest.mark.parametrize(
+    ("each", "reason"),
+    [
+        ((2, 2, 2), None),
+        # There are as many in all, and one stands with another connection.
+        ((3, 1, 2), "of connection 0 sql.ended counts 3 rows, and 2 can be found"),
+        ((2, 2, 3), "1 row that sql.ended counts cannot be found"),
+    ],
+)
+def test_what_each_connection_counted_is_found(tmp_path, each, reason):
+    told = {"told": sum(each), "connections": 3, "result": counted(*each)}
+    recording(tmp_path / "r", of_connections(3, 2), **told)
+    assert [d.reason for d in read(tmp_path / "r").damage] == ([reason] if reason else [])
+
+
+def test_a_row_of_a_connection_that_did_not_ask_is_told(tmp_path):
+    recording(tmp_path / "r", of_connections(3, 2), connections=2)
+    (damage,) = read(tmp_path / "r").damage
+    assert damage.reason == "there are rows of connection 2, and 2 asked"
+
+
+def test_what_a_full_disk_lost_is_missing_on_no_connection(tmp_path):
+    told = {"told": 9, "connections": 3, "result": counted(3, 3, 3, unrecorded=1)}
+    recording(tmp_path / "r", of_connections(3, 2), **told)
+    assert read(tmp_path / "r").damage == ()

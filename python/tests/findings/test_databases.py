@@ -6,6 +6,7 @@ from fathometer.dataset import open_recordings
 from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from fathometer.findings.databases import databases
+from fathometer.report.sections.databases import SECTION
 from support.queries import MS, query, recording, sure, walls
 
 SELECT = {"query": "SELECT *  FROM orders\nLIMIT 10"}
@@ -197,3 +198,45 @@ def test_sizes_that_were_asked_in_turn_have_a_count_each(tmp_path):
     recording(tmp_path / "r", rows, settings=settings, result=result)
     each = {"16384" in one.shape: one.by_server for one in known(tmp_path).every}
     assert {large: (of.waits, of.queries) for large, of in each.items()} == {False: (4, 3), True: (1, 3)}
+
+
+def side_by_side(medians_ms, each=30):
+    """Connections in turn, each as quick as it is, with a slow first query."""
+    number = len(medians_ms)
+    slow = [9] * number + [1] * number * (each - 1)
+    return [
+        sure(0, medians_ms[n % number] * MS * by, 0, connection=n % number, flags=int(n < number))
+        for n, by in enumerate(slow)
+    ]
+
+
+def test_connections_side_by_side_have_their_own_medians(tmp_path):
+    recording(tmp_path / "r", side_by_side([5, 3, 9]), connections=3)
+    (one,) = known(tmp_path).every
+    assert [(c.connection, c.queries, c.counted, c.median_ns) for c in one.each] == [
+        (0, 30, 29, 5 * MS),
+        (1, 30, 29, 3 * MS),
+        (2, 30, 29, 9 * MS),
+    ]
+    # What is counted in all is what they have together.
+    assert (one.queries, one.counted) == (sum(c.queries for c in one.each), sum(c.counted for c in one.each))
+    assert [c.connection for c in one.apart] == [1, 2]
+    assert one.each[2].parts["path"].low_ns == 9 * MS
+    said = [render.fact(f) for f in told(tmp_path)["query time"].facts if "connections" in f.quantities]
+    ends = "3.00 ms (connection 1) and 9.00 ms (connection 2)"
+    assert said == [f"of 3 connections side by side the medians lie between {ends}"]
+    assert one.asked.endswith("3 connections side by side")
+
+
+def test_another_number_of_connections_is_another_query(tmp_path):
+    recording(tmp_path / "a", [sure(0, 3 * MS, 0)] * 60, label="a:5432/shop")
+    # A recording of an earlier version says nothing of connections: it had one.
+    recording(tmp_path / "b", [sure(0, 9 * MS, 0)] * 60, label="b:5432/shop", connections=1)
+    recording(tmp_path / "c", side_by_side([9, 9]), label="c:5432/shop", connections=2)
+    pairs = known(tmp_path).pairs
+    assert [{pair.a, pair.b} for pair in pairs] == [{"a:5432/shop", "b:5432/shop"}]
+    table = SECTION.table(analyse(open_recordings([tmp_path])))
+    last = {row[0].text: row[-1].text for row in table.rows}
+    others = [f"not compared with {path}:5432/shop, where 1 connection asked" for path in "ab"]
+    assert last["c:5432/shop"] == "; ".join(others)
+    assert "not compared with c:5432/shop, where 2 connections asked" in last["a:5432/shop"]

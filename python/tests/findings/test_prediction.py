@@ -153,3 +153,20 @@ def test_the_prediction_stands_beside_what_was_measured_there(tmp_path):
     fastjsonschema.compile(schema)(value)
     row = next(r for r in value["database_predictions"] if r["over"] == "elsewhere")
     assert row["at_once_ns"] == pytest.approx(24 * MS, rel=0.01)
+
+
+def test_of_connections_side_by_side_nothing_is_predicted_and_each_is_told(tmp_path):
+    for name, number in (("one", 1), ("two", 2)):
+        queries(tmp_path / name, 10, label=f"{name}:5432/shop", connections=number, start_ns=number * 10**18)
+    analysis = analyse(open_recordings([tmp_path]))
+    assert {one.path for one in elsewhere(analysis.scenarios)} == {"one:5432/shop"}
+    value = json.loads(json.dumps(as_json(analysis)))
+    schema = {**SCHEMA, "required": list(value), "properties": {n: SCHEMA["properties"][n] for n in value}}
+    fastjsonschema.compile(schema)(value)
+    each = {one["path"]: one["connections"] for one in value["databases"]}
+    assert each["one:5432/shop"] is None
+    # All rows are of the first: the other was asked nothing that is recorded.
+    assert [(of["queries"], of["mean_ns"] is None) for of in each["two:5432/shop"]] == [
+        (30, False),
+        (0, True),
+    ]

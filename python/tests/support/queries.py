@@ -40,6 +40,7 @@ def recording(
     settings=None,
     every_ns=None,
     result=None,
+    connections=None,
 ):
     """Writes a recording with these queries, a second apart; the first is the first of its connection."""
     sql = {"protocol": "postgres", "database": database, "source": source or ROWS, "think_ns": 0}
@@ -52,6 +53,8 @@ def recording(
     }
     sql |= {"packet_size": packets and {"asked": packets, "granted": packets}}
     sql |= {"settings": settings}
+    if connections is not None:
+        sql["connections"] = connections
     probe = {"mode": "connect", "size": 0, "interval_ns": None, "sql": sql}
     end = {
         "at_ns": start_ns + 10**12,

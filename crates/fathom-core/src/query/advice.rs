@@ -1,6 +1,7 @@
 //! What to do about it: only where the figures of this very run give a reason.
 
 use super::{Confidence, Party};
+use crate::text::count;
 use crate::units::narrow::time_or_dash;
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ pub(super) struct Evidence<'a> {
     pub(super) path_at_most: f64,
     pub(super) server_at_most: f64,
     pub(super) fetch_size: Option<u32>,
+    /// That asked side by side.
+    pub(super) connections: u64,
     /// Queries by what the server waited for at more than half of their looks.
     pub(super) waits: &'a BTreeMap<String, u64>,
     /// Queries during which the server was looked at.
@@ -41,6 +44,11 @@ pub(super) fn lines(of: &Evidence<'_>) -> Vec<String> {
     }
     match party {
         Party::Path => {}
+        // Whether one works or waits for a processor that another has, it is this host's.
+        Party::Client if of.connections > 1 => lines.push(format!(
+            "this host holds it up: work on rows, or {} that share its processors",
+            count(of.connections, "connection")
+        )),
         Party::Client if of.path_at_most < 0.1 && of.server_at_most < 0.1 => lines.push(
             "the client's own work on rows holds it up: neither server nor network would change that"
                 .to_owned(),
@@ -74,6 +82,7 @@ mod tests {
             path_at_most: 1.0,
             server_at_most: 1.0,
             fetch_size: None,
+            connections: 1,
             waits: &waits,
             looked_at: 3,
         };
@@ -95,6 +104,7 @@ mod tests {
             path_at_most: 0.4,
             server_at_most: 0.05,
             fetch_size: Some(50),
+            connections: 1,
             waits: &BTreeMap::new(),
             looked_at: 0,
         };
@@ -106,5 +116,11 @@ mod tests {
         // Half of the time the server works before it: a faster one would be felt.
         let later = lines(&Evidence { turns: 1, path_at_most: 0.01, server_at_most: 0.5, ..evidence });
         assert!(later.len() == 1 && !later[0].contains("neither"), "{later:?}");
+        // Of several nobody knows whether it was the work or the others.
+        let several = lines(&Evidence { turns: 1, path_at_most: 0.01, connections: 8, ..evidence });
+        assert_eq!(
+            several,
+            ["this host holds it up: work on rows, or 8 connections that share its processors"]
+        );
     }
 }

@@ -2,6 +2,7 @@
 //! queries of a live run, or of those of its recording: by the same code, so that both say the same.
 
 use super::advice::{self, Evidence};
+use super::connections::{Connection, Connections};
 use super::counted::All;
 use super::figures::{COUNT, FOR_P95, Warm, median, p95};
 use super::sweep::{Setting, Sweep};
@@ -38,6 +39,8 @@ pub struct Asked {
     pub fetch_size: Option<u32>,
     /// Settings that were asked in turn; empty: there was one only.
     pub settings: Vec<Setting>,
+    /// Connections that asked side by side; empty: there was one only.
+    pub connections: Vec<Connection>,
     /// What was noted.
     pub notes: Vec<String>,
     /// The recording's directory, if there is one.
@@ -49,6 +52,8 @@ pub struct Asked {
 pub struct Failed {
     /// Its ordinal in the run.
     pub query: u64,
+    /// Which of several connections it was of; `None`: there was one only.
+    pub connection: Option<u64>,
     /// When it ended, ns since the Unix epoch.
     pub ended_ns: i64,
     /// How long it took until then.
@@ -57,7 +62,7 @@ pub struct Failed {
     pub error: String,
 }
 
-/// See the module: [`Outcome::add`] takes each query, in their order; then [`Outcome::text`] and [`Outcome::json`].
+/// See the module: [`Outcome::add`] takes each query, in their order, which is the one in which they ended; then [`Outcome::text`] and [`Outcome::json`].
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// What is known besides.
@@ -73,6 +78,7 @@ pub struct Outcome {
     all: All,
     warm: Warm,
     sweep: Sweep,
+    connections: Connections,
 }
 
 fn percent(share: f64) -> String {
@@ -103,6 +109,7 @@ impl Outcome {
         self.queries += 1;
         self.all.add(query);
         self.sweep.asked(query, &self.asked.settings);
+        self.connections.add(query, &self.asked.connections);
         self.rows = self.rows.saturating_add(query.rows);
         sum(&mut self.bytes, query.bytes_received);
         sum(&mut self.retransmits, query.retransmits);
@@ -113,7 +120,8 @@ impl Outcome {
                 let wall_ns = query.split.wall_ns;
                 let ended_ns = query.started_ns.saturating_add(i64::try_from(wall_ns).unwrap_or(i64::MAX));
                 let error = query.error.clone().unwrap_or_default();
-                self.failed.push(Failed { query: query.query, ended_ns, wall_ns, error });
+                let connection = (!self.asked.connections.is_empty()).then_some(query.connection);
+                self.failed.push(Failed { query: query.query, connection, ended_ns, wall_ns, error });
             }
             return;
         }
@@ -198,6 +206,7 @@ impl Outcome {
                 .map_or_else(String::new, |ns| format!(", 95 % within {}", time(ns)));
             told.push(format!("half of the queries took at most {half}{most}"));
         }
+        told.extend(self.connections.words(&self.asked.connections));
         told.extend(self.counted_words());
         told.extend(self.sent_again_words());
         told.extend(self.no_split_words());
@@ -234,6 +243,7 @@ impl Outcome {
             path_at_most: of.verdict.share(Party::Path).2,
             server_at_most: of.verdict.share(Party::Server).2,
             fetch_size: self.asked.fetch_size,
+            connections: self.asked.connections.len().max(1) as u64,
             waits: &of.waits,
             looked_at: of.looked_at,
         };
@@ -263,14 +273,21 @@ impl Outcome {
             }
             if counted < FOR_P95 {
                 let missing = queries(counted);
+                let (first, enough) = match self.asked.connections.len() as u64 {
+                    0 => ("the first", COUNT),
+                    n => ("the first of each connection", FOR_P95.div_ceil(n) + 1),
+                };
                 _ = writeln!(
                     out,
-                    "no p95: it needs {FOR_P95} queries after the first, and {missing} counted; --count {COUNT} asks enough"
+                    "no p95: it needs {FOR_P95} queries after {first}, and {missing} counted; --count {enough} asks enough"
                 );
             }
             let turns = median(&of.turns).unwrap_or(0);
             let rtt = median(&of.rtt).map_or_else(|| "not known".to_owned(), |ns| time_or_dash(Some(ns), 3));
             _ = writeln!(out, "{} a query, of {rtt} each", count(turns, "round trip"));
+            if let Some(apart) = self.connections.words(&self.asked.connections) {
+                _ = writeln!(out, "{apart}");
+            }
             _ = writeln!(out, "{verdict}");
             for line in self.advice() {
                 _ = writeln!(out, "{}", cleaned(&line));
@@ -311,6 +328,7 @@ impl Outcome {
             "server_counted": self.all.json(self.asked.counted.as_ref()),
             "without_split": of.no_split,
             "settings": self.sweep.json(&self.asked.settings),
+            "connections": self.connections.json(&self.asked.connections),
             "advice": self.advice(),
             "notes": self.asked.notes,
             "recording": self.asked.recording,

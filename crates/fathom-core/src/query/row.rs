@@ -11,8 +11,10 @@ pub const LATE: &str = "no whole answer within ";
 /// What is known of one query. Times in ns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
-    /// Its ordinal in the run, from 0.
+    /// Its ordinal in the run, from 0, in the order in which they ended.
     pub query: u64,
+    /// Which of the connections that ask side by side it was of, from 0. One that took a lost one's place has its number.
+    pub connection: u64,
     /// When its first request was handed to the kernel, ns since the Unix epoch.
     pub started_ns: i64,
     /// How much later than it was due.
@@ -45,7 +47,7 @@ pub struct Query {
     pub is_first: bool,
     /// The ordinal of the setting that it was asked with; `None`: the run has no sweep.
     pub setting: Option<u64>,
-    /// How often its setting had logged in anew before; `None`: all settings share a session.
+    /// How often its setting, or of several connections its own, had logged in anew before; `None`: nothing logs in anew.
     pub login: Option<u64>,
     /// Rows of a round trip; `None`: all of them.
     pub fetch_size: Option<u64>,

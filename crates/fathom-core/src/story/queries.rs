@@ -36,7 +36,8 @@ fn failure(failed: &Failed, events: &[Event]) -> (u64, Line) {
         let since = u64::try_from(at.duration_since(event.at).as_nanos()).unwrap_or(0);
         event.mono_ns.saturating_add(since)
     });
-    let statement =
-        format!("query {} failed after {}: {}", failed.query + 1, duration(failed.wall_ns), failed.error);
+    let of = failed.connection.map_or_else(String::new, |connection| format!(" (connection {connection})"));
+    let number = failed.query + 1;
+    let statement = format!("query {number}{of} failed after {}: {}", duration(failed.wall_ns), failed.error);
     (mono_ns, Line::fact(at, statement))
 }

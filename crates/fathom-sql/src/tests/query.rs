@@ -28,6 +28,7 @@ fn ask_and_think(login: Login, simple: bool, fetch_size: Option<u32>, think: Dur
             lasts: None,
             timeout: None,
             connect_timeout: Duration::from_secs(5),
+            connections: 1,
             every: None,
             fetch_size,
             simple,

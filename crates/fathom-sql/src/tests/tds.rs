@@ -23,6 +23,7 @@ fn config() -> Config {
         lasts: None,
         timeout: None,
         connect_timeout: Duration::from_secs(5),
+        connections: 1,
         every: None,
         fetch_size: None,
         simple: false,

@@ -34,8 +34,10 @@ _CODE: Final = re.compile(
 """How the error of a query ends: SQLSTATE (PostgreSQL, MySQL), SQL Server's number, or that it was ended."""
 _FIRST: Final = 1
 """Bit of the column `flags`: the first query of its connection, which finds nothing warm."""
-_ADDED: Final = ("setting", "fetch_size", "packet_size", "login")
+_ADDED: Final = ("setting", "fetch_size", "packet_size", "login", "connection")
 """Columns that recordings of earlier versions lack."""
+MOST_CONNECTIONS: Final = 64
+"""That ask side by side (`fathom-core/query/connections.rs`)."""
 NEVER: Final = 2**62
 """ns: nothing was sent before."""
 Ints = NDArray[np.int64]
@@ -54,10 +56,11 @@ class CountedWaits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
-    """The queries of a recording, in their order."""
+    """The queries of a recording, in the order in which they ended."""
 
     asked: Mapping[str, Any]
-    """What was asked, as the manifest has it (`probe.sql`), and whether `encrypted`, as its end has it."""
+    """What was asked, as the manifest has it (`probe.sql`; in recordings of earlier versions `connections` is
+    1), and whether `encrypted`, as its end has it."""
     started_ns: Ints
     """Since the Unix epoch."""
     wall_ns: Ints
@@ -82,7 +85,9 @@ class Queries:
     settings: Ints
     """Which of the run's settings each was asked with (`asked["settings"]`); -1: the run has no sweep."""
     logins: Ints
-    """How often its setting had logged in anew before; 0 where the settings share a session."""
+    """How often its setting, or its connection, had logged in anew before; 0 where nothing does."""
+    connections: Ints
+    """Which of the connections that asked side by side each was of, from 0."""
     turns: Ints
     """Round trips of each."""
     rtt_ns: Ints
@@ -135,6 +140,7 @@ class Queries:
             ordinals=self.ordinals[these],
             settings=self.settings[these],
             logins=self.logins[these],
+            connections=self.connections[these],
             turns=self.turns[these],
             rtt_ns=self.rtt_ns[these],
             first_row_ns=self.first_row_ns[these],
@@ -144,6 +150,12 @@ class Queries:
             counted_by_server=self.each_counted[number] if number < len(self.each_counted) else None,
             each_counted=(),
         )
+
+    @property
+    def side_by_side(self) -> int:
+        """How many connections asked."""
+        number: int = self.asked["connections"]
+        return number
 
     @property
     def failures(self) -> Mapping[str, int]:
@@ -182,13 +194,14 @@ def read_queries(directory: Place, manifest: Manifest, events: Sequence[Event]) 
             break
         tables.append(table)
     rows = pa.concat_tables(tables) if tables else queries_schema().empty_table()
-    missing = _told(events) - rows.num_rows
-    if missing > 0 and not damage:
-        reason = f"{count(missing, 'row')} that sql.ended counts cannot be found"
-        damage.append(Damage(path.name, 0, 0, False, reason))
     result = _result(events)
+    number = asked.get("connections")
+    number = number if isinstance(number, int) and 1 <= number <= MOST_CONNECTIONS else 1
+    reason = _amiss(result, rows, number)
+    if reason and not damage:
+        damage.append(Damage(path.name, 0, 0, False, reason))
     encrypted, settings = result.get("encrypted"), result.get("settings")
-    asked = {**asked, "encrypted": encrypted if isinstance(encrypted, bool) else None}
+    asked = {**asked, "encrypted": encrypted if isinstance(encrypted, bool) else None, "connections": number}
     each = settings if isinstance(settings, list) else []
     return replace(
         _queries(rows, asked),
@@ -217,11 +230,29 @@ def _counted_by_server(result: object) -> CountedWaits | None:
     return None
 
 
-def _told(events: Sequence[Event]) -> int:
+def _told(result: Mapping[str, Any]) -> int:
     # Those that a full disk had no room for are counted, and in no file.
-    said = [_result(events).get(name) for name in ("queries", "unrecorded")]
+    said = [result.get(name) for name in ("queries", "unrecorded")]
     number, lost = (n if isinstance(n, int) else 0 for n in said)
     return number - lost
+
+
+def _amiss(result: Mapping[str, Any], rows: pa.Table, number: int) -> str | None:
+    """Rows of none of so many connections, and what the run counted, in all and on each of several, that
+    no file has; None: nothing.
+    """
+    missing = _told(result) - rows.num_rows
+    if missing > 0:
+        return f"{count(missing, 'row')} that sql.ended counts cannot be found"
+    each = result.get("connections")
+    connection = _column(rows, "connection")
+    if bool(np.any((connection < 0) | (connection >= number))):
+        return f"there are rows of connection {int(connection.max())}, and {number} asked"
+    for at, one in enumerate(each if isinstance(each, list) else []):
+        told, read = _told(one) if isinstance(one, dict) else 0, int((connection == at).sum())
+        if told != read:
+            return f"of connection {at} sql.ended counts {count(told, 'row')}, and {read:,} can be found"
+    return None
 
 
 def _table(path: Place) -> pa.Table | Damage:
@@ -306,6 +337,7 @@ def _queries(table: pa.Table, asked: Mapping[str, Any]) -> Queries:
         ordinals=_column(table, "query"),
         settings=table["setting"].fill_null(-1).to_numpy(),
         logins=_column(table, "login"),
+        connections=_column(table, "connection"),
         turns=_column(table, "turns"),
         rtt_ns=_column(table, "rtt_ns"),
         first_row_ns=_column(table, "first_row_ns"),
@@ -319,8 +351,9 @@ def _idle(table: pa.Table, wall: Ints) -> Ints:
     """Sizes of packets have a connection each; sizes of fetches share one."""
     started = _column(table, "started_ns")
     packets = _column(table, "packet_size")
-    # A size that is asked for twice has two connections; the setting tells them apart.
-    connection = np.where(packets > 0, _column(table, "setting"), 0)
+    # A size that is asked for twice has two connections; the setting tells them apart. There are several
+    # settings, or several connections side by side, and not both.
+    connection = _column(table, "connection") + np.where(packets > 0, _column(table, "setting"), 0)
     idle = np.full(len(wall), NEVER, dtype=np.int64)
     for one in np.unique(connection):
         (at,) = np.nonzero(connection == one)

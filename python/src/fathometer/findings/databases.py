@@ -33,9 +33,9 @@ from fathometer.stats.series import from_series
 SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 Party = Literal["server", "path", "client"]
 _ROWS: Final = ("fetch_size", "simple", "packet_size", "encrypted")
-_SHAPE: Final = ("protocol", "database", "source", "think_ns", *_ROWS)
-"""What of a run's settings makes its query another one (another database has other rows). How often it was
-asked does not."""
+_SHAPE: Final = ("protocol", "database", "source", "think_ns", *_ROWS, "connections")
+"""What of a run's settings makes its query another one (another database has other rows; where others ask at
+the same time the server has more to do). How often it was asked does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,22 @@ class ServerCount:
     """Bounds of the parts of path and client."""
 
 
+@dataclass(frozen=True, slots=True)
+class OfConnection:
+    """What one of several connections side by side came to, all runs together."""
+
+    connection: int
+    """From 0."""
+    queries: int
+    failed: int
+    counted: int
+    """Queries that the next are of."""
+    median_ns: float
+    """Of the wall times; NaN: no query counts."""
+    parts: Mapping[str, PartyTime]
+    """By party, in the mean; empty: no query counts."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
     """One query over one path, all runs together."""
@@ -90,6 +106,21 @@ class Asked:
     """How sure that is; None: not at all."""
     counted: int
     """Queries that the figures are of."""
+    each: tuple[OfConnection, ...] = ()
+    """Of several connections side by side; empty: there was one."""
+
+    @property
+    def apart(self) -> tuple[OfConnection, OfConnection] | None:
+        """The connection with the least median, and the one with the greatest; None: no two have any."""
+        known = [one for one in self.each if one.counted]
+        if len(known) < _TWO:
+            return None
+        return min(known, key=lambda one: one.median_ns), max(known, key=lambda one: one.median_ns)
+
+    @property
+    def alone(self) -> str | None:
+        """The same for the same query over however many connections; None: nobody knows what was asked."""
+        return None if self.shape is None else _shape({**self.runs[0].asked, "connections": None})
 
     @property
     def queries(self) -> int:
@@ -177,10 +208,14 @@ def databases(scenarios: tuple[Scenario, ...]) -> Databases:
     groups: dict[tuple[str, str], list[tuple[str, Queries]]] = {}
     for scenario, recording in recordings_of(scenarios):
         for queries in recording.queries.by_setting() if recording.queries is not None else ():
-            shape = json.dumps({n: queries.asked.get(n) for n in _SHAPE}, sort_keys=True)
-            groups.setdefault((scenario.name, shape), []).append((recording.manifest.id, queries))
+            group = scenario.name, _shape(queries.asked)
+            groups.setdefault(group, []).append((recording.manifest.id, queries))
     every = tuple(_asked(path, shape, runs) for (path, shape), runs in sorted(groups.items()))
     return Databases(every, _pairs(every))
+
+
+def _shape(asked: Mapping[str, object]) -> str:
+    return json.dumps({n: asked.get(n) for n in _SHAPE}, sort_keys=True)
 
 
 def words_of(asked: Mapping[str, object]) -> str:
@@ -188,7 +223,8 @@ def words_of(asked: Mapping[str, object]) -> str:
     source = asked.get("source")
     if not isinstance(source, dict):
         return ""
-    told = (_packets(asked), _fetched(asked), "encrypted" if asked.get("encrypted") is True else "")
+    encrypted = "encrypted" if asked.get("encrypted") is True else ""
+    told = (_packets(asked), _fetched(asked), encrypted, _side_by_side(asked))
     setting = "".join(f", {words}" for words in told if words)
     if isinstance(query := source.get("query"), str):
         return " ".join(query.split()) + setting
@@ -212,6 +248,12 @@ def _fetched(asked: Mapping[str, object]) -> str:
     return f"{count(rows, 'row')} a round trip" if isinstance(rows, int) else ""
 
 
+def _side_by_side(asked: Mapping[str, object]) -> str:
+    """Empty: one connection asked."""
+    number = asked.get("connections")
+    return f"{count(number, 'connection')} side by side" if isinstance(number, int) and number > 1 else ""
+
+
 def shortened(query: str, letters: int) -> str:
     """So many letters of it at the most."""
     return query if len(query) <= letters else f"{query[: letters - 1]}…"
@@ -231,20 +273,11 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
     queries = tuple(q for _, q in runs)
     asked = words_of(queries[0].asked)
     wall = _wall(queries)
-    parts, known = {}, {}
-    if len(wall):
-        for party in PARTIES:
-            low, at, high = (
-                float(
-                    np.concatenate([of[party][q.counted] for q, of in zip(queries, ends, strict=True)]).mean()
-                )
-                for ends in ([getattr(q, name) for q in queries] for name in ("low_ns", "part_ns", "high_ns"))
-            )
-            # To the nanosecond, as it is written for machines, so that words for both read alike.
-            parts[party] = PartyTime(*(float(round(end)) for end in (low, at, high)))
-            # As `fathom-core/query/verdict.rs`: of a query without an estimate what surely is the party's.
-            of = [np.where(q.split, q.part_ns[party], q.low_ns[party])[q.counted] for q in queries]
-            known[party] = float(np.concatenate(of).mean())
+    parts, known = _parts(queries, [q.counted for q in queries]), {}
+    for party in parts:
+        # As `fathom-core/query/verdict.rs`: of a query without an estimate what surely is the party's.
+        of = [np.where(q.split, q.part_ns[party], q.low_ns[party])[q.counted] for q in queries]
+        known[party] = float(np.concatenate(of).mean())
     mean = float(wall.mean()) if len(wall) else math.nan
     whose, sure = _most(parts, known, mean)
     return Asked(
@@ -259,9 +292,46 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
         party=whose,
         sure=sure,
         counted=len(wall),
+        each=_each(queries),
     )
 
 
+def _parts(runs: Sequence[Queries], which: Sequence[NDArray[np.bool_]]) -> Mapping[str, PartyTime]:
+    """In the mean of these queries of each run; empty: there are none."""
+    if not any(these.any() for these in which):
+        return {}
+    parts = {}
+    for party in PARTIES:
+        low, at, high = (
+            float(np.concatenate([of[party][these] for of, these in zip(ends, which, strict=True)]).mean())
+            for ends in ([getattr(q, name) for q in runs] for name in ("low_ns", "part_ns", "high_ns"))
+        )
+        # To the nanosecond, as it is written for machines, so that words for both read alike.
+        parts[party] = PartyTime(*(float(round(end)) for end in (low, at, high)))
+    return parts
+
+
+def _each(runs: Sequence[Queries]) -> tuple[OfConnection, ...]:
+    number = runs[0].side_by_side
+    return tuple(_of_connection(runs, at) for at in range(number)) if number > 1 else ()
+
+
+def _of_connection(runs: Sequence[Queries], at: int) -> OfConnection:
+    own = [q.connections == at for q in runs]
+    which = [q.counted & these for q, these in zip(runs, own, strict=True)]
+    wall = np.concatenate([q.wall_ns[these] for q, these in zip(runs, which, strict=True)])
+    failed = [sum(q.errors[i] is not None for i in np.flatnonzero(t)) for q, t in zip(runs, own, strict=True)]
+    return OfConnection(
+        connection=at,
+        queries=sum(int(these.sum()) for these in own),
+        failed=sum(failed),
+        counted=len(wall),
+        median_ns=float(np.median(wall)) if len(wall) else math.nan,
+        parts=_parts(runs, which),
+    )
+
+
+_TWO: Final = 2
 _MOST: Final = 0.5
 """Of the time: more is most of it."""
 

@@ -253,6 +253,10 @@ def elsewhere(scenarios: tuple[Scenario, ...]) -> tuple[Elsewhere, ...]:
     every = databases(scenarios).every
     told: list[Elsewhere] = []
     for one in every:
+        # What each of several takes at the server, and of a path's rate, depends on how many others are there
+        # at that moment, and so on the path: nobody knows it of another.
+        if one.each:
+            continue
         for other in scenarios:
             if other.name == one.path or other.key.mode not in _MODES or not other.rtt.count:
                 continue

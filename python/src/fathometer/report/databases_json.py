@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from fathometer.dataset.queries import PARTIES
-from fathometer.findings.databases import Asked, Pair, ServerCount, databases
+from fathometer.findings.databases import Asked, OfConnection, Pair, PartyTime, ServerCount, databases
 from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis, Scenario
 from fathometer.findings.prediction import Elsewhere, elsewhere
@@ -31,7 +32,6 @@ def predictions_as_json(scenarios: tuple[Scenario, ...]) -> list[dict[str, Any]]
 
 
 def _asked(one: Asked) -> dict[str, Any]:
-    mean = one.mean_ns
     return {
         "path": one.path,
         "asked": one.asked or None,
@@ -46,15 +46,27 @@ def _asked(one: Asked) -> dict[str, Any]:
         "wall_ns": {name: _estimate(e) for name, e in one.wall.items()},
         "mean_ns": None
         if not one.parts
-        else {
-            "wall": round(mean),
-            **{p: {"low": round(one.parts[p].low_ns), "high": round(one.parts[p].high_ns)} for p in PARTIES},
-            "open": round(one.open_ns),
-        },
+        else {"wall": round(one.mean_ns), **_bounds(one.parts), "open": round(one.open_ns)},
+        "connections": [_connection(of) for of in one.each] or None,
         "server_counted": None if (of := one.by_server) is None else _counted(of),
         "party": one.party,
         "confidence": one.sure,
         "broken": one.broken,
+    }
+
+
+def _bounds(parts: Mapping[str, PartyTime]) -> dict[str, Any]:
+    return {p: {"low": round(parts[p].low_ns), "high": round(parts[p].high_ns)} for p in PARTIES}
+
+
+def _connection(of: OfConnection) -> dict[str, Any]:
+    return {
+        "connection": of.connection,
+        "queries": of.queries,
+        "failed": of.failed,
+        "counted": of.counted,
+        "wall_p50_ns": round(of.median_ns) if of.counted else None,
+        "mean_ns": _bounds(of.parts) if of.parts else None,
     }
 
 

@@ -29,6 +29,8 @@ facts(
         "query asked": "asked: {asked}",
         "query failure": "{why}: {times:count query|queries}",
         "query sent again": "in {queries:count query|queries} this end sent {segments:count segment} again",
+        "query connections": "of {connections:count connection} side by side the medians lie between "
+        "{least:duration} (connection {first}) and {most:duration} (connection {last})",
         "query not split": "{times:count query|queries} with bounds alone: {why}",
     }
 )

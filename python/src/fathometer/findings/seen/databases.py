@@ -35,6 +35,11 @@ def _of(one: Asked) -> Iterator[Finding]:
     if one.retransmits:
         again = {"queries": number(one.sent_again), "segments": number(one.retransmits)}
         facts += (Fact("query sent again", again),)
+    if one.apart is not None:
+        least, most = one.apart
+        ends = {"least": ns(least.median_ns), "most": ns(most.median_ns)}
+        which = {"first": number(least.connection), "last": number(most.connection)}
+        facts += (Fact("query connections", {"connections": number(len(one.each)), **ends, **which}),)
     facts += tuple(Fact("query not split", {"times": number(n)}, {"why": w}) for w, n in one.no_split.items())
     wall, counted = ns(one.mean_ns), number(one.counted)
     if one.party is None or one.sure is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fathometer.dataset.queries import PARTIES
-from fathometer.findings.databases import Asked, Pair, databases, shortened
+from fathometer.findings.databases import Asked, Databases, databases, shortened
 from fathometer.findings.model import Analysis
 from fathometer.findings.words import count, duration, times, within
 from fathometer.report.sections import Picture, Section, table_of
@@ -21,7 +21,7 @@ _LETTERS: Final = 60
 
 def _table(analysis: Analysis) -> Table | None:
     known = databases(analysis.scenarios)
-    rows = [_row(one, known.pairs) for one in known.every]
+    rows = [_row(one, known) for one in known.every]
     head = (
         *("path and query", "queries", "wall p50", "wall p95", "wall p99"),
         *(*PARTIES, "most of it", "over other paths"),
@@ -30,11 +30,11 @@ def _table(analysis: Analysis) -> Table | None:
     return None if table is None else Table(table.caption, table.head, table.rows, ("wall p95", "wall p99"))
 
 
-def _row(one: Asked, pairs: tuple[Pair, ...]) -> tuple[Cell, ...]:
+def _row(one: Asked, known: Databases) -> tuple[Cell, ...]:
     failed = sum(one.failures.values())
     kinds = ", ".join(f"{kind}: {n:,}" for kind, n in one.failures.items())
     again = [f"{count(one.retransmits, 'segment')} sent again"] if one.retransmits else []
-    under = "; ".join([*([f"{failed:,} failed ({kinds})"] if failed else []), *again])
+    under = "; ".join([*([f"{failed:,} failed ({kinds})"] if failed else []), *again, *_connections(one)])
     parts = [
         Cell(within(part.low_ns, part.high_ns, " … ")) if (part := one.parts.get(party)) else _NONE
         for party in PARTIES
@@ -49,14 +49,23 @@ def _row(one: Asked, pairs: tuple[Pair, ...]) -> tuple[Cell, ...]:
         *(figure(e) for e in one.wall.values()),
         *parts,
         Cell(one.party, _SURE[one.sure]) if one.party and one.sure else _NONE,
-        _others(one, pairs),
+        _others(one, known),
     )
 
 
-def _others(one: Asked, pairs: tuple[Pair, ...]) -> Cell:
+def _connections(one: Asked) -> list[str]:
+    """How far connections side by side lie apart; empty: there was one."""
+    if one.apart is None:
+        return []
+    least, most = one.apart
+    ends = within(least.median_ns, most.median_ns, " … ")
+    return [f"{count(len(one.each), 'connection')}, medians {ends}"]
+
+
+def _others(one: Asked, known: Databases) -> Cell:
     """What is said of the others by the verdict: of what this one is slower or faster than."""
     told = []
-    for pair in pairs:
+    for pair in known.pairs:
         if pair.shape != one.shape or one.path not in {pair.a, pair.b}:
             continue
         d, other = pair.difference, pair.b if one.path == pair.a else pair.a
@@ -67,6 +76,10 @@ def _others(one: Asked, pairs: tuple[Pair, ...]) -> Cell:
             told.append(f"{'slower' if slower else 'faster'} than {other} ({times(ratio)})")
         else:
             told.append(f"{d.verdict} from {other}" if d.decided else f"{other}: {d.verdict}")
+    for there in known.every:
+        if there.path != one.path and there.alone == one.alone and there.shape != one.shape and one.shape:
+            number = count(max(len(there.each), 1), "connection")
+            told.append(f"not compared with {there.path}, where {number} asked")
     return Cell("; ".join(told) or "–")
 
 
@@ -118,8 +131,10 @@ SECTION = Section(
     "beneath each its 95 % interval. Server, path and client: how much of a query's wall time was "
     "surely theirs, and how much may have been, in the mean; what lies between is open. Most of it: "
     "more than half for sure, or by the estimates (seems to be). The first query of a run, which finds "
-    "nothing warm, and those that failed are in no figure. Wall times of the same query over several "
-    "paths are compared by their medians.",
+    "nothing warm, and those that failed are in no figure. Where several "
+    "connections ask side by side the figures are of the queries of all of them, and the least and the "
+    "greatest of their medians stand beneath. Wall times of the same query over several paths are compared "
+    "by their medians; over another number of connections it is not the same.",
     _table,
     Picture(
         "database-split",

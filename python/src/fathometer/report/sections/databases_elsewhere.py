@@ -48,6 +48,8 @@ SECTION = Section(
     "server's windows have to grow anew, or where its kernel paces; nobody else knows which it does: the "
     "table shows windows, as most kernels' default has them, and the 95 % interval beneath takes in both. It "
     "holds where both paths carry bytes equally fast, and none loses: on a path whose round trips vary "
-    "by about as much as they take, long answers take several times as long.",
+    "by about as much as they take, long answers take several times as long. Of "
+    "connections side by side it says nothing: what they take from each other at the server and on the path "
+    "is another thing elsewhere.",
     _table,
 )

@@ -1,0 +1,147 @@
+//! Queries of a database, held against what their run says of them in the end: none is lost without a word, in all and on each
+//! connection.
+
+use super::Findings;
+use crate::asked::{self, OfConnection, Run};
+use crate::manifest::utc_ns;
+use crate::{ClockAnchor, Error, Recording};
+use serde_json::Value;
+
+/// Readings of both clocks are this good, and further apart they are no account of every change of the wall clock: the list of an old
+/// recording was thinned.
+const READS_WITHIN_NS: i64 = 1_000_000;
+const ANCHORS_APART_NS: u64 = 120_000_000_000;
+
+/// What `sql.ended` says.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// All of them; `None`: nothing.
+    queries: Option<u64>,
+    /// Of these so many are in no file.
+    unrecorded: u64,
+    /// Of each of several connections.
+    each: Vec<OfEach>,
+}
+
+#[derive(Debug)]
+struct OfEach {
+    queries: u64,
+    failed: u64,
+    unrecorded: u64,
+}
+
+impl Told {
+    pub(super) fn of(result: &Value) -> Self {
+        let number = |of: &Value, name: &str| of[name].as_u64().unwrap_or(0);
+        let each = result["connections"].as_array().into_iter().flatten().map(|one| OfEach {
+            queries: number(one, "queries"),
+            failed: number(one, "failed"),
+            unrecorded: number(one, "unrecorded"),
+        });
+        Self {
+            queries: result["queries"].as_u64(),
+            unrecorded: number(result, "unrecorded"),
+            each: each.collect(),
+        }
+    }
+
+    pub(super) fn check(
+        &self,
+        recording: &Recording,
+        running: bool,
+        findings: &mut Findings,
+    ) -> Result<(), Error> {
+        // While it is written, and where nobody put it in order, the newest anchors may be in no manifest.
+        let anchors = recording.manifest().ended_at.map(|_| &recording.manifest().clock_anchors[..]);
+        let run = Run { connections: recording.connections().max(1), back_ns: anchors.and_then(back_ns) };
+        let rows = asked::check(recording.dir(), run, |file, law, case| {
+            findings.add("queries", law, || format!("{file}: {case}"));
+        })?;
+        let rows = rows.unwrap_or_default();
+        if running {
+            return Ok(());
+        }
+        let Self { queries, unrecorded, each } = self;
+        if let Some(told) = queries.filter(|told| *told != rows.read + unrecorded) {
+            findings.add("queries", "there are as many queries as sql.ended counts", || {
+                format!("{told} counted, {} read, {unrecorded} told lost", rows.read)
+            });
+        }
+        if rows.missing > *unrecorded {
+            findings.add("queries", "no query is missing that was not told lost", || {
+                format!("{} missing, {unrecorded} told lost", rows.missing)
+            });
+        }
+        let nothing = OfConnection::default();
+        for (told, at) in each.iter().zip(0..) {
+            let rows = rows.each.get(&at).unwrap_or(&nothing);
+            told.check(at, rows, findings);
+        }
+        let sum = each.iter().map(|told| told.queries).sum::<u64>();
+        if let Some(told) = queries.filter(|told| !each.is_empty() && *told != sum) {
+            findings.add("queries", "connections have all queries together", || {
+                format!("{told} counted in all, {sum} of connections")
+            });
+        }
+        Ok(())
+    }
+}
+
+impl OfEach {
+    fn check(&self, at: u64, rows: &OfConnection, findings: &mut Findings) {
+        let Self { queries, failed, unrecorded } = self;
+        if *queries != rows.read + unrecorded {
+            findings.add("queries", "each connection has as many queries as sql.ended counts", || {
+                format!("connection {at}: {queries} counted, {} read, {unrecorded} told lost", rows.read)
+            });
+        }
+        // Whether those that are lost had failed nobody says.
+        if !(failed.saturating_sub(*unrecorded)..=*failed).contains(&rows.failed) {
+            findings.add("queries", "as many failed on each connection as sql.ended counts", || {
+                format!("connection {at}: {failed} counted, {} read, {unrecorded} told lost", rows.failed)
+            });
+        }
+    }
+}
+
+/// How far the wall clock went back in all, between these readings; `None`: they do not tell of every change, or there are none.
+fn back_ns(anchors: &[ClockAnchor]) -> Option<i64> {
+    anchors.first()?;
+    let mut back_ns = READS_WITHIN_NS;
+    for pair in anchors.windows(2) {
+        let apart_ns = pair[1].mono_ns.checked_sub(pair[0].mono_ns).filter(|ns| *ns <= ANCHORS_APART_NS)?;
+        let moved_ns = utc_ns(pair[1].utc).saturating_sub(utc_ns(pair[0].utc));
+        back_ns = back_ns.saturating_add((apart_ns as i64).saturating_sub(moved_ns).max(0));
+    }
+    Some(back_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    const S: u64 = 1_000_000_000;
+
+    /// Of each reading the monotonic second and that of the wall clock.
+    fn anchors(of: &[(u64, i64)]) -> Vec<ClockAnchor> {
+        let anchor = |&(mono_s, utc_s): &(u64, i64)| ClockAnchor {
+            mono_ns: mono_s * S,
+            utc: Timestamp::from_second(1_750_000_000 + utc_s).unwrap(),
+            stepped: false,
+        };
+        of.iter().map(anchor).collect()
+    }
+
+    #[test]
+    fn a_wall_clock_that_was_set_back_may_make_queries_overlap_by_so_much() {
+        let back = |of: &[(u64, i64)]| back_ns(&anchors(of)).map(|ns| ns - READS_WITHIN_NS);
+        assert_eq!(back(&[(5, 0)]), Some(0));
+        assert_eq!(back(&[(5, 0), (65, 60)]), Some(0));
+        // Back by 3 s, on by an hour, and back by 7 s.
+        assert_eq!(back(&[(5, 0), (15, 7), (75, 3_667), (85, 3_670)]), Some(10 * S as i64));
+        // Nobody knows what came between.
+        assert_eq!(back(&[(5, 0), (200, 195)]), None);
+        assert_eq!(back(&[]), None);
+    }
+}
