@@ -263,7 +263,7 @@ def test_throughput_of_paths_is_told_apart_over_the_fabric(tmp_path, monkeypatch
     assert {r.manifest.path.tags["an"] for r in runs} == {"on", "off"}
     every = {x["path"]: x for x in value["carried"]}
     assert len(every) == 4
-    # Nothing goes faster than its link; how much slower one run is, the machine that emulates both has a say in.
+    # Nothing is faster than its link; how much slower one run is, the machine that emulates both decides too.
     for path, x in every.items():
         link = 8e6 if "-on-" in path else 4e6
         assert link / 2 < x["bits_per_s"]["mean"] < link, path
