@@ -76,7 +76,7 @@ impl Packer {
         if self.samples >= AT_ONCE && !self.ending { self.give() } else { None }
     }
 
-    /// The batch is whole; it is ended while the next one fills.
+    /// The batch is full; it is ended while the next one fills.
     fn begin_ending(&mut self) {
         self.end();
         if self.bytes.is_empty() {

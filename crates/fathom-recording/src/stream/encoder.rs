@@ -118,6 +118,8 @@ impl Encoder {
     /// Begins to append the batch to `out`, where it will fill a multiple of `unit` bytes. One that is being ended must be
     /// whole by then.
     pub(crate) fn begin_ending(&mut self, unit: usize, out: &mut Vec<u8>) {
+        debug_assert_eq!(self.ending.count, 0, "the batch before is not whole");
+        debug_assert!(self.filling.count > 0, "a batch without rows has shorter metadata");
         std::mem::swap(&mut self.filling, &mut self.ending);
         let padded = |bytes: &[u8]| bytes.len().next_multiple_of(8);
         let columns = self.ending.columns.iter();
@@ -161,6 +163,7 @@ impl Encoder {
         true
     }
 
+    /// The metadata of the batch that is being ended, by what is known of it.
     fn metadata(&mut self, checksum: u32, body: usize) -> &[u8] {
         let flat = &mut self.flat;
         flat.reset();
@@ -177,8 +180,8 @@ impl Encoder {
             },
         );
         let key = flat.create_string(CRC_KEY);
-        // As long as the largest.
-        let value = flat.create_string(&format!("{checksum:010}"));
+        let digits = decimal(checksum);
+        let value = flat.create_string(std::str::from_utf8(&digits).unwrap_or_default());
         let pair = KeyValue::create(flat, &KeyValueArgs { key: Some(key), value: Some(value) });
         let metadata = flat.create_vector(&[pair]);
         let message = Message::create(
@@ -193,5 +196,27 @@ impl Encoder {
         );
         flat.finish(message, None);
         flat.finished_data()
+    }
+}
+
+/// A number in decimal, with as many digits as the largest has.
+fn decimal(number: u32) -> [u8; 10] {
+    let (mut digits, mut rest) = ([b'0'; 10], number);
+    for digit in digits.iter_mut().rev() {
+        *digit += (rest % 10) as u8;
+        rest /= 10;
+    }
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decimal;
+
+    #[test]
+    fn a_checksum_has_always_as_many_digits() {
+        for number in [0, 7, 1_234_567_890, u32::MAX] {
+            assert_eq!(&decimal(number), format!("{number:010}").as_bytes());
+        }
     }
 }

@@ -176,8 +176,8 @@ impl Silence {
         }
     }
 
-    /// Whether the reflector is to be asked about this silence: once.
-    pub(in crate::probe) fn asks(&mut self, doubted: Doubted) -> bool {
+    /// It is doubted, and this is known: whether the reflector is to be asked about it now, which is once.
+    pub(in crate::probe) fn doubts(&mut self, doubted: Doubted) -> bool {
         let seen = self.seen();
         let first = seen.doubted.is_none();
         seen.doubted.get_or_insert(doubted);

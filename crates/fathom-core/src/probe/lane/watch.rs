@@ -143,7 +143,7 @@ pub(super) fn look(
     }
     if now.saturating_sub(from_ns) >= threshold_ns.max(DOUBT_AFTER_NS) {
         let view = connection.local_view();
-        let first = connection.silence.asks(Doubted { since_ns: from_ns, view });
+        let first = connection.silence.doubts(Doubted { since_ns: from_ns, view });
         let (remote, size) = (connection.remote(), connection.missing_size());
         path.canaries.doubt(now, ordinal, from_ns, first, (remote, size), cx);
     }
