@@ -3,6 +3,9 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
+import uuid
 from datetime import UTC, datetime
 
 import pytest
@@ -11,8 +14,10 @@ from typer.testing import CliRunner
 from fathometer.cloud import register
 from fathometer.cloud.command import cloud_app
 from fathometer.cloud.journal import LabPlace
-from fathometer.cloud.work import summary
+from fathometer.cloud.make import _apply
+from fathometer.cloud.work import Work, summary
 from fathometer.errors import FathometerError
+from fathometer.study.processes import MARK
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
@@ -22,7 +27,7 @@ def made(tmp_path):
     """The place of a lab that was made."""
     place = LabPlace(tmp_path / "lab")
     place.make()
-    place.note("cloud.begun", cloud="azure", root="nat", id="1", tool="tofu", lab="azure-nat")
+    place.note("cloud.begun", cloud="azure", root="nat", id=uuid.uuid4().hex, tool="tofu", lab="azure-nat")
     place.note("approved", addresses=["a"], low=0.1, high=0.2, unknown=["azurerm_thing M128", "own_thing"])
     place.note("apply.started")
     place.note("apply.done")
@@ -68,9 +73,9 @@ def listed(made, tmp_path, monkeypatch):
     made.note("where", owner="0-1", regions=[], tag="fathom-nat")
     assert register.note(made, may_exist=False) is None
 
-    def az(text):
-        (tmp_path / "bin/az").write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / "bin/az").chmod(0o755)
+    def az(text, name="az"):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
 
     def call(*words, code=0):
         done = CliRunner().invoke(cloud_app, [*map(str, words)])
@@ -130,6 +135,74 @@ def test_another_subscription_is_not_asked_for_a_lab_whose_directory_is_gone(mad
     monkeypatch.setenv("ARM_SUBSCRIPTION_ID", "0-2")
     said = listed("down", "azure-nat", "--directory", made.directory, code=1)
     assert "it was made in the subscription 0-1, and the environment names 0-2" in said
+
+
+def test_a_lab_of_which_nobody_knows_the_account_is_never_forgotten(tmp_path, listed):
+    """`aws` was missing when it was made, and the login of today may be another's."""
+    lost = LabPlace(tmp_path / "lost")
+    lost.make()
+    lost.note("cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool="tofu", lab="aws-zones")
+    lost.note("where", owner=None, regions=["eu-west-2"], tag="fathom-zones")
+    lost.note("apply.started")
+    register.note(lost, may_exist=False)
+    shutil.rmtree(lost.directory)
+    down = ("down", "aws-zones", "--directory", lost.directory)
+    listed.az('[ "$1" = sts ] && echo 222222222222; exit 0', name="aws")
+    (entry,) = [entry for entry in register.entries()[0] if entry.id == lost.id]
+    for _ in range(2):
+        refusal = listed(*down, code=1)
+        assert "in which account it was made is not known" in refusal
+        assert "the account 222222222222, which was asked, has nothing of it" in refusal
+        assert f"remove {entry.file}" in refusal
+        assert "nothing of it is left in" not in refusal
+        assert f"aws-zones  {lost.directory} is gone" in listed("list", code=1)
+    # What is there is listed all the same.
+    listed.az('[ "$1" = sts ] && echo 222222222222 || echo arn:aws:ec2:eu-west-2:2:left', name="aws")
+    assert "    arn:aws:ec2:eu-west-2:2:left" in listed(*down, code=1)
+
+
+def test_the_account_that_things_tell_is_known_when_the_directory_is_gone(tmp_path, listed):
+    """As where `aws` is missing when a lab is made."""
+    thing = {"address": "a", "type": "aws_eip", "mode": "managed"}
+    thing["values"] = {"arn": "arn:aws:ec2:eu-west-2:111111111111:eip/a"}
+    shown = json.dumps({"values": {"root_module": {"resources": [thing]}}})
+    tool = tmp_path / "bin/tofu"
+    listed.az(f"[ $1 = show ] && echo '{shown}' || echo '{{}}' > terraform.tfstate", name="tofu")
+    place = LabPlace(tmp_path / "aws")
+    place.make()
+    place.note("cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool=str(tool), lab="aws-zones")
+    place.note("where", owner=None, regions=["eu-west-2"], tag="fathom-zones")
+    place.root.mkdir(parents=True)
+    _apply(Work(place, "aws-zones", yes=True), 1)
+    (entry,) = [entry for entry in register.entries()[0] if entry.id == place.id]
+    assert entry.where.owner == "111111111111"
+    assert entry.may_exist
+
+
+def test_a_tool_that_still_makes_a_lab_whose_directory_is_gone_is_waited_for(made, listed, tmp_path):
+    """What it makes last, the cloud has only once it has ended."""
+    late = tmp_path / "late"
+    program = (
+        "import pathlib, signal, sys\n"
+        "def end(*_):\n"
+        "    pathlib.Path(sys.argv[1]).write_text('/subscriptions/0-1/late')\n"
+        "    sys.exit()\n"
+        "signal.signal(signal.SIGINT, end)\n"
+        "print(flush=True)\n"
+        "signal.pause()\n"
+    )
+    command = [sys.executable, "-c", program, late]
+    environment = {**os.environ, MARK: made.id}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True) as tool:
+        try:
+            tool.stdout.readline()
+            shutil.rmtree(made.directory)
+            listed.az(f'[ "$1" = group ] || ! [ -e {late} ] || cat {late}')
+            output = listed("down", "azure-nat", "--directory", made.directory, code=1)
+        finally:
+            tool.kill()
+    assert f"an earlier call's process {tool.pid} still works on this lab" in output
+    assert "    /subscriptions/0-1/late" in output
 
 
 def test_a_lab_that_was_moved_is_known_where_it_is_once_it_is_named(made, listed, tmp_path):

@@ -64,6 +64,7 @@ def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
             work.say("everything of it is there")
             # Another file may have the same key.
             proposal.take(work.place)
+            _note_things(work)
             if not work.place.is_made:
                 # A crash between the last thing and its entry.
                 work.place.note("apply.done")
@@ -320,10 +321,16 @@ def _apply(work: Work, number: int) -> None:
     work.register(may_exist=True)
     ended = work.step("apply", "apply", "-input=false", "-json", _PLAN, heard=heard)
     (work.place.root / _PLAN).unlink(missing_ok=True)
+    _note_things(work)
+    if ended.code != 0 or ended.interrupted:
+        raise work.failed("make the lab", ended, "up")
+
+
+def _note_things(work: Work) -> None:
+    """Notes that the state has something, and where that is: what asks the cloud later goes by it."""
     with contextlib.suppress(FathometerError):
         there = work.exists()
         where.note_things(work.place, there)
+        work.register()
         if there and not work.place.has("things.seen"):
             work.place.note("things.seen")
-    if ended.code != 0 or ended.interrupted:
-        raise work.failed("make the lab", ended, "up")

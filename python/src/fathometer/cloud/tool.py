@@ -271,13 +271,25 @@ def message(value: Mapping[str, Any]) -> str:
 
 
 def wait_for_earlier(place: LabPlace, say: Callable[[str], None], *, end: bool) -> None:
-    """Waits for a tool that an earlier call of ours started and did not live to see end. With `end` it is
+    """Waits for a tool that an earlier call of ours started and did not live to see end, and removes what it
+    left of a log.
+    """
+    try:
+        wait_for_tool(place.id, say, end=end)
+    finally:
+        for raw in place.logs.glob("*.raw"):
+            # It may hold what the finished log would not.
+            raw.unlink()
+
+
+def wait_for_tool(lab_id: str, say: Callable[[str], None], *, end: bool) -> None:
+    """Waits for a tool that works on the lab of that id, whose directory may be gone. With `end` it is
     interrupted, once, and ends in order; killed, it would not write down what it just made.
     """
     with _signals() as came:
         told: set[int] = set()
         passed: set[int] = set()
-        while leaders := [pid for pid in marked(place.id) if _leads(pid)]:
+        while leaders := [pid for pid in marked(lab_id) if _leads(pid)]:
             for pid in leaders:
                 if pid not in told:
                     told.add(pid)
@@ -288,10 +300,7 @@ def wait_for_earlier(place: LabPlace, say: Callable[[str], None], *, end: bool) 
                         os.kill(pid, signal.SIGINT)
             time.sleep(LOOK_S)
     # Providers that have lost their tool.
-    end_marked(place.id)
-    for raw in place.logs.glob("*.raw"):
-        # It may hold what the finished log would not.
-        raw.unlink()
+    end_marked(lab_id)
     if came:
         raise KeyboardInterrupt
 

@@ -98,6 +98,11 @@ def note(place: LabPlace, new: Where) -> None:
         place.note("where", owner=new.owner, regions=list(new.regions), tag=next(iter(new.tags), None))
 
 
+def kind(cloud: str) -> str:
+    """What owns a lab there, for people."""
+    return _KINDS.get(cloud, "place")
+
+
 def note_things(place: LabPlace, things: Iterable[Resource]) -> None:
     """Notes in which subscription or account things are, if nobody said so before."""
     if known(place).owner is not None:
