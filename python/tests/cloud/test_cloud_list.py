@@ -230,3 +230,30 @@ def test_a_register_that_cannot_be_read_is_told(listed, tmp_path):
     # As does one of a later version.
     file.write_text('{"format": 2}')
     assert f"{file}  cannot be read" in listed("list", code=1)
+
+
+def test_settings_that_cannot_be_read_take_nothing_from_what_is_known(made, listed):
+    """By that alone the cloud can be asked once the directory is gone."""
+    before = register.of_directory(made.directory, "azure-nat").where
+    made.set({})
+    (settings,) = made.root.glob("*.tfvars.json")
+    for text in ('{"zon', "null"):
+        settings.write_text(text)
+        assert register.note(LabPlace(made.directory), may_exist=False) is None
+        assert register.of_directory(made.directory, "azure-nat").where == before
+    assert (before.owner, before.tags) == ("0-1", ("fathom-nat",))
+
+
+def test_a_lab_that_was_only_planned_hides_none_that_may_cost(made, listed):
+    """Both were begun in the same directory, under the same name."""
+    shutil.rmtree(made.directory)
+    for lab_id in ("0", "g"):
+        planned = LabPlace(made.directory)
+        planned.make()
+        planned.note("cloud.begun", cloud="azure", root="nat", id=lab_id, tool="tofu", lab="azure-nat")
+        register.note(planned, may_exist=False)
+        shutil.rmtree(planned.directory)
+    assert register.of_directory(made.directory, "azure-nat").id == made.id
+    listed.az("exit 0")
+    assert "nothing of it is left" in listed("down", "azure-nat", "--directory", made.directory)
+    assert "holds none" in listed("down", "azure-nat", "--directory", made.directory, code=1)

@@ -18,6 +18,8 @@ from fathometer.cloud.where import Where, known
 from fathometer.errors import FathometerError
 
 _FORMAT: Final = 1
+_UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError)
+"""What reading an entry may raise."""
 
 
 @dataclass(frozen=True)
@@ -53,24 +55,28 @@ def entries() -> tuple[list[Entry], list[Path]]:
         except FileNotFoundError:
             # Removed meanwhile.
             continue
-        except (OSError, ValueError, KeyError, TypeError):
+        except _UNREADABLE:
             broken.append(file)
     return found, broken
 
 
 def of_directory(directory: Path, lab: str) -> Entry | None:
-    """The entry of a lab that was begun there."""
-    return next((e for e in entries()[0] if (e.directory, e.lab) == (directory, lab)), None)
+    """The entry of a lab that was begun there; of several, one of which something may be in the cloud."""
+    labs = [entry for entry in entries()[0] if (entry.directory, entry.lab) == (directory, lab)]
+    return max(labs, key=lambda entry: entry.may_exist, default=None)
 
 
 def note(place: LabPlace, *, may_exist: bool) -> str | None:
     """Writes where a lab is. Tells why it cannot: a lab can be made and removed without it."""
+    file = _directory() / f"{place.id}.json"
     try:
         where = known(place)
-    except (FathometerError, ValueError, OSError):
-        # Settings that cannot be read, of which whoever needs them says more.
-        where = Where(str((place.begun or {}).get("cloud")))
-    file = _directory() / f"{place.id}.json"
+    except (FathometerError, ValueError, TypeError, OSError):
+        # Settings that cannot be read, of which whoever needs them says more. What was known stays.
+        try:
+            where = _read(file).where
+        except _UNREADABLE:
+            where = Where(str((place.begun or {}).get("cloud")))
     wanted = {
         "format": _FORMAT,
         "id": place.id,
