@@ -257,3 +257,57 @@ def test_a_lab_that_was_only_planned_hides_none_that_may_cost(made, listed):
     listed.az("exit 0")
     assert "nothing of it is left" in listed("down", "azure-nat", "--directory", made.directory)
     assert "holds none" in listed("down", "azure-nat", "--directory", made.directory, code=1)
+
+
+def test_a_register_entry_that_cannot_be_read_is_kept(listed, tmp_path):
+    """It may be the last that leads to a lab that costs, also where a later version wrote it."""
+    (file,) = (tmp_path / "state/fathom/labs").iterdir()
+    file.write_text('{"format": 2}')
+    (line,) = [line for line in listed("list", code=1).splitlines() if line.startswith(str(file))]
+    assert "remove" not in line
+    assert "may go on costing" in line
+    assert "look into it" in line
+    assert "if a newer fathom wrote it, use that" in line
+
+
+def test_a_path_that_cannot_be_looked_at_does_not_end_the_list(made, listed, tmp_path):
+    """As a directory that its owner closed, a share that is away, or a name that is too long."""
+    too_long = tmp_path / ("x" * 300)
+    (file,) = (tmp_path / "state/fathom/labs").iterdir()
+    entry = {**json.loads(file.read_text()), "id": "far", "directory": str(too_long / "lab")}
+    file.with_name("far.json").write_text(json.dumps(entry))
+    for words in ((), ("--directory", too_long)):
+        lines = listed("list", *words, code=1).splitlines()
+        assert [line for line in lines if line.startswith("azure-nat  made, ")]
+        assert [line for line in lines if f"cannot be read: {too_long}/lab: File name too long" in line]
+    assert f"cannot be read: {too_long}: File name too long" in listed(
+        "list", "--directory", too_long, code=1
+    )
+    assert "File name too long" in listed("down", "azure-nat", "--directory", too_long, code=1)
+    # Nor is it taken for gone.
+    assert {entry.id for entry in register.entries()[0]} == {made.id, "far"}
+    assert "is gone" not in listed("list", code=1)
+
+
+def test_each_lab_is_listed_with_its_directory_once(made, listed):
+    """Where no end of its hosts is known the directory is all there is to tell."""
+    line = listed("list").splitlines()[-1]
+    assert line.count(str(made.directory)) == 1
+    made.set({})
+    made.entries.clear()
+    ends = datetime(2026, 11, 25, 16, tzinfo=UTC)
+    made.note("settings", names=[], expires=ends.isoformat(), key=None)
+    made.note("apply.started")
+    made.note("apply.done")
+    line = listed("list").splitlines()[-1]
+    assert "its hosts" in line
+    assert line.endswith(f"; {made.directory}")
+
+
+@pytest.mark.parametrize("name", ["labs", "cloud"])
+def test_where_labs_are_looked_for_and_nobody_can_look_is_told(listed, tmp_path, name):
+    directory = tmp_path / "state/fathom" / name
+    if directory.exists():
+        directory.rename(directory.with_suffix(".away"))
+    directory.touch()
+    assert f"{directory}  cannot be read" in listed("list", code=1)

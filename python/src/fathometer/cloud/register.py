@@ -47,17 +47,23 @@ class Entry:
 
 
 def entries() -> tuple[list[Entry], list[Path]]:
-    """All of them, and the files that cannot be read."""
-    found, broken = [], []
-    for file in sorted(_directory().glob("*.json")):
+    """All of them, and the files that cannot be read (or the directory that they are in)."""
+    labs, unreadable = [], []
+    try:
+        files = sorted(file for file in _directory().iterdir() if file.suffix == ".json")
+    except FileNotFoundError:
+        return [], []
+    except OSError:
+        return [], [_directory()]
+    for file in files:
         try:
-            found.append(_read(file))
+            labs.append(_read(file))
         except FileNotFoundError:
             # Removed meanwhile.
             continue
         except _UNREADABLE:
-            broken.append(file)
-    return found, broken
+            unreadable.append(file)
+    return labs, unreadable
 
 
 def of_directory(directory: Path, lab: str) -> Entry | None:
