@@ -7,6 +7,7 @@ import subprocess
 import sys
 import uuid
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -232,7 +233,8 @@ def test_a_register_that_cannot_be_read_is_told(listed, tmp_path):
     assert f"{file}  cannot be read" in listed("list", code=1)
 
 
-def test_settings_that_cannot_be_read_take_nothing_from_what_is_known(made, listed):
+@pytest.mark.usefixtures("listed")
+def test_settings_that_cannot_be_read_take_nothing_from_what_is_known(made):
     """By that alone the cloud can be asked once the directory is gone."""
     before = register.of_directory(made.directory, "azure-nat").where
     made.set({})
@@ -311,3 +313,38 @@ def test_where_labs_are_looked_for_and_nobody_can_look_is_told(listed, tmp_path,
         directory.rename(directory.with_suffix(".away"))
     directory.touch()
     assert f"{directory}  cannot be read" in listed("list", code=1)
+
+
+@pytest.mark.parametrize("way", ["..", "link"])
+def test_a_directory_is_known_however_it_is_named(made, listed, tmp_path, monkeypatch, way):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/link").symlink_to(tmp_path)
+    other = {"..": "../lab", "link": "link/lab"}[way]
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    register.forget(made)
+    assert register.note(LabPlace(Path(other)), may_exist=False) is None
+    for words in ((), ("--directory", made.directory), ("--directory", other)):
+        assert listed("list", *words).count("azure-nat  made") == 1
+    assert register.of_directory(Path(other), "azure-nat").directory == made.directory
+    # An entry that was written before it is so.
+    (file,) = (tmp_path / "state/fathom/labs").iterdir()
+    file.write_text(file.read_text().replace(f'"{made.directory}"', f'"{Path(other).absolute()}"'))
+    assert listed("list", "--directory", made.directory).count("azure-nat  made") == 1
+    shutil.rmtree(made.directory)
+    listed.az("exit 0")
+    assert "nothing of it is left" in listed("down", "azure-nat", "--directory", made.directory)
+    assert not register.entries()[0]
+
+
+def test_an_empty_directory_is_named_as_whoever_asked_named_it(listed, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path)
+    output = listed("list", "--directory", tmp_path / "link/empty", code=1)
+    assert f"{tmp_path}/link/empty  holds no lab" in output
+
+
+def test_links_in_a_circle_are_told(listed, tmp_path):
+    (tmp_path / "round").symlink_to("round")
+    output = listed("list", "--directory", tmp_path / "round", code=1)
+    assert "azure-nat  made" in output
+    assert f"cannot be read: {tmp_path}/round: Too many levels of symbolic links" in output

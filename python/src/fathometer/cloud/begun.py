@@ -23,7 +23,11 @@ def lines(named: Iterable[Path], now: datetime) -> tuple[list[str], bool]:
     entries, unreadable = register.entries()
     usual, problems = _usual()
     texts = []
-    for place in dict.fromkeys([*usual, *(entry.directory for entry in entries), *named]):
+    places: dict[Path, Path] = {}
+    for place in (*usual, *(entry.directory for entry in entries), *named):
+        places.setdefault(register.real(place), place)
+    asked_for = {register.real(place) for place in named}
+    for real, place in places.items():
         try:
             line = summary(place, now)
         except FathometerError as error:
@@ -31,7 +35,7 @@ def lines(named: Iterable[Path], now: datetime) -> tuple[list[str], bool]:
             continue
         if line is not None:
             texts.append(line)
-        elif place in named:
+        elif real in asked_for:
             problems.append(f"{place}  holds no lab")
     for entry in entries:
         try:
@@ -44,8 +48,8 @@ def lines(named: Iterable[Path], now: datetime) -> tuple[list[str], bool]:
         elif is_gone:
             problems.append(_gone(entry))
     problems += [
-        f"{file}  cannot be read: it says where a lab is, which may go on costing; look into it, and if a newer"
-        " fathom wrote it, use that"
+        f"{file}  cannot be read: it says where a lab is, which may go on costing; look into it, and if a"
+        " newer fathom wrote it, use that"
         for file in unreadable
     ]
     return [cleaned(line) for line in (*texts, *problems)], not problems

@@ -66,9 +66,16 @@ def entries() -> tuple[list[Entry], list[Path]]:
     return labs, unreadable
 
 
+def real(directory: Path) -> Path:
+    """The one path of a directory, however it is named, also of one that is gone: entries have that."""
+    # `Path.resolve` raises errors where links go round in a circle.
+    return Path(os.path.realpath(directory))
+
+
 def of_directory(directory: Path, lab: str) -> Entry | None:
     """The entry of a lab that was begun there; of several, one of which something may be in the cloud."""
-    labs = [entry for entry in entries()[0] if (entry.directory, entry.lab) == (directory, lab)]
+    wanted = real(directory), lab
+    labs = [entry for entry in entries()[0] if (entry.directory, entry.lab) == wanted]
     return max(labs, key=lambda entry: entry.may_exist, default=None)
 
 
@@ -87,7 +94,7 @@ def note(place: LabPlace, *, may_exist: bool) -> str | None:
         "format": _FORMAT,
         "id": place.id,
         "lab": (place.begun or {}).get("lab"),
-        "directory": str(place.directory),
+        "directory": str(real(place.directory)),
         "may_exist": may_exist or place.may_exist,
         "cloud": where.cloud,
         "owner": where.owner,
@@ -128,4 +135,5 @@ def _read(file: Path) -> Entry:
     if value["format"] != _FORMAT or not all(isinstance(value[k], str) for k in ("id", "lab", "directory")):
         raise ValueError(file)
     where = Where(str(value["cloud"]), value["owner"], tuple(value["regions"]), tuple(value["tags"]))
-    return Entry(file, value["id"], value["lab"], Path(value["directory"]), where, bool(value["may_exist"]))
+    directory = real(Path(value["directory"]))
+    return Entry(file, value["id"], value["lab"], directory, where, bool(value["may_exist"]))

@@ -100,10 +100,10 @@ def _must_have_owner(entry: register.Entry) -> None:
     today = where.owner_now(entry.where.cloud)
     raise FathometerError(
         "find out whether something is left",
-        f"in which {kind} it was made is not known; the {kind} {today or 'of your login'}, which was asked, has"
-        " nothing of it",
-        f"`fathom cloud down` again with a login of each other {kind} that it may be in; where you see yourself"
-        f" that nothing of it is left, remove {entry.file}",
+        f"in which {kind} it was made is not known; the {kind} {today or 'of your login'}, which was asked,"
+        " has nothing of it",
+        f"`fathom cloud down` again with a login of each other {kind} that it may be in; where you see"
+        f" yourself that nothing of it is left, remove {entry.file}",
     )
 
 
