@@ -15,7 +15,10 @@ from typer.testing import CliRunner
 from fathometer.cloud import register
 from fathometer.cloud.command import cloud_app
 from fathometer.cloud.journal import LabPlace
-from fathometer.cloud.make import _apply
+from fathometer.cloud.labs import find
+from fathometer.cloud.make import _apply, up
+from fathometer.cloud.remove import _destroy
+from fathometer.cloud.settings import Given
 from fathometer.cloud.work import Work, summary
 from fathometer.errors import FathometerError
 from fathometer.study.processes import MARK
@@ -162,19 +165,41 @@ def test_a_lab_of_which_nobody_knows_the_account_is_never_forgotten(tmp_path, li
     assert "    arn:aws:ec2:eu-west-2:2:left" in listed(*down, code=1)
 
 
-def test_the_account_that_things_tell_is_known_when_the_directory_is_gone(tmp_path, listed):
+def makes(work):
+    _apply(work, 1)
+
+
+def finds_everything_there(work):
+    """The making was killed before it noted what there is."""
+    infra = work.place.directory.with_name("infra")
+    (infra / "aws/zones").mkdir(parents=True)
+    (infra / "aws/zones/main.tf").touch()
+    work.place.note("apply.started")
+    with pytest.raises(FathometerError, match="outputs"):
+        up(work, find(infra, "aws-zones"), Given())
+
+
+def removes(work):
+    _destroy(work, agreed=True)
+
+
+@pytest.mark.parametrize("call", [makes, finds_everything_there, removes])
+def test_the_account_that_things_tell_is_known_when_the_directory_is_gone(tmp_path, listed, call):
     """As where `aws` is missing when a lab is made."""
     thing = {"address": "a", "type": "aws_eip", "mode": "managed"}
     thing["values"] = {"arn": "arn:aws:ec2:eu-west-2:111111111111:eip/a"}
     shown = json.dumps({"values": {"root_module": {"resources": [thing]}}})
     tool = tmp_path / "bin/tofu"
     listed.az(f"[ $1 = show ] && echo '{shown}' || echo '{{}}' > terraform.tfstate", name="tofu")
+    listed.az("exit 1", name="aws")
     place = LabPlace(tmp_path / "aws")
     place.make()
     place.note("cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool=str(tool), lab="aws-zones")
     place.note("where", owner=None, regions=["eu-west-2"], tag="fathom-zones")
     place.root.mkdir(parents=True)
-    _apply(Work(place, "aws-zones", yes=True), 1)
+    place.state_file.write_text("{}")
+    register.note(place, may_exist=True)
+    call(Work(place, "aws-zones", yes=True))
     (entry,) = [entry for entry in register.entries()[0] if entry.id == place.id]
     assert entry.where.owner == "111111111111"
     assert entry.may_exist

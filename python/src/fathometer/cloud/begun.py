@@ -15,8 +15,8 @@ from fathometer.errors import FathometerError
 
 
 def lines(named: Iterable[Path], now: datetime) -> tuple[list[str], bool]:
-    """A line for each lab, and whether none needs attention: each can be read, and none is gone that may
-    cost.
+    """A line for each lab, and whether any needs attention: it cannot be read, is gone and may cost, or is
+    not where somebody named it.
     """
     named = [place.absolute() for place in named]
     _follow_moved(named)
@@ -52,7 +52,7 @@ def lines(named: Iterable[Path], now: datetime) -> tuple[list[str], bool]:
         " newer fathom wrote it, use that"
         for file in unreadable
     ]
-    return [cleaned(line) for line in (*texts, *problems)], not problems
+    return [cleaned(line) for line in (*texts, *problems)], bool(problems)
 
 
 def _usual() -> tuple[list[Path], list[str]]:

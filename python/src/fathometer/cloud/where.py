@@ -110,9 +110,9 @@ def note_things(place: LabPlace, things: Iterable[Resource]) -> None:
     for thing in things:
         for name in ("id", "arn"):
             text = str(thing.values.get(name) or "")
-            found = next((match for pattern in _IDS if (match := pattern.match(text))), None)
-            if found is not None:
-                place.note("where", owner=found[1], regions=[], tag=None)
+            in_id = next((match for pattern in _IDS if (match := pattern.match(text))), None)
+            if in_id is not None:
+                place.note("where", owner=in_id[1], regions=[], tag=None)
                 return
 
 

@@ -67,7 +67,7 @@ class Work:
         self.yes = yes
         self.named = None if tool is None else find_tool(tool)
         """The program that the command line names."""
-        self._told: tuple[tuple[object, ...], Mapping[str, Any]] | None = None
+        self._shown: tuple[tuple[object, ...], Mapping[str, Any]] | None = None
 
     @contextlib.contextmanager
     def held(self, *, end_earlier: bool = False) -> Iterator[None]:
@@ -129,9 +129,9 @@ class Work:
         if not files:
             return {}
         seen = tuple((f.name, s.st_ino, s.st_size, s.st_mtime_ns) for f in files for s in (f.stat(),))
-        if self._told is None or self._told[0] != seen:
-            self._told = seen, json.loads(self.tool.output("show", "-json"))
-        return self._told[1]
+        if self._shown is None or self._shown[0] != seen:
+            self._shown = seen, json.loads(self.tool.output("show", "-json"))
+        return self._shown[1]
 
     def step(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Exit:
         """A call of the tool, with its entries in the journal."""
