@@ -165,6 +165,23 @@ def test_a_lab_of_which_nobody_knows_the_account_is_never_forgotten(tmp_path, li
     assert "    arn:aws:ec2:eu-west-2:2:left" in listed(*down, code=1)
 
 
+def test_a_login_whose_account_nobody_knows_does_not_forget_a_lab(tmp_path, listed):
+    """`aws` lists what its login has; whose that is it did not tell."""
+    lost = LabPlace(tmp_path / "lost")
+    lost.make()
+    lost.note("cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool="tofu", lab="aws-zones")
+    lost.note("where", owner="111111111111", regions=["eu-west-2"], tag="fathom-zones")
+    lost.note("apply.started")
+    register.note(lost, may_exist=False)
+    shutil.rmtree(lost.directory)
+    down = ("down", "aws-zones", "--directory", lost.directory)
+    listed.az('[ "$1" != sts ]', name="aws")
+    assert "which account the login is of could not be found out" in listed(*down, code=1)
+    assert f"aws-zones  {lost.directory} is gone" in listed("list", code=1)
+    listed.az('[ "$1" = sts ] && echo 111111111111; exit 0', name="aws")
+    assert "nothing of it is left in the account 111111111111" in listed(*down)
+
+
 def makes(work):
     _apply(work, 1)
 

@@ -91,13 +91,21 @@ def _look_without_directory(work: Work, entry: register.Entry, *, by_state: bool
 
 
 def _must_have_owner(entry: register.Entry) -> None:
-    """Raises `FathometerError` where nobody knows in which subscription or account a lab was made: that the
-    one of today's login has nothing of it says nothing then.
+    """Raises `FathometerError` where nobody knows in which subscription or account a lab was made, or which
+    one was asked: that the asked one has nothing of the lab proves nothing then.
     """
-    if entry.where.owner is not None:
-        return
     kind = where.kind(entry.where.cloud)
     today = where.owner_now(entry.where.cloud)
+    # `az` was told the subscription; `aws` asks whatever its login has.
+    if entry.where.owner is not None and today is None and entry.where.cloud == "aws":
+        raise FathometerError(
+            "find out whether something is left",
+            f"it was made in the {kind} {entry.where.owner}, and which {kind} the login is of could not be"
+            " found out",
+            "see that `aws sts get-caller-identity` works, then `fathom cloud down` again",
+        )
+    if entry.where.owner is not None:
+        return
     raise FathometerError(
         "find out whether something is left",
         f"in which {kind} it was made is not known; the {kind} {today or 'of your login'}, which was asked,"
