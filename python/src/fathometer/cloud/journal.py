@@ -73,7 +73,13 @@ class LabPlace:
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
         try:
-            self.entries = read_journal(self.directory) if self.directory.is_dir() else []
+            self.entries = read_journal(self.directory) if _is_directory(self.directory) else []
+        except OSError as error:
+            raise FathometerError(
+                "read the lab's journal",
+                f"{self.directory}: {error.strerror}",
+                "see that its disk is there, and that you may look into it",
+            ) from None
         except FathometerError as error:
             raise FathometerError(
                 "read the lab's journal",
@@ -267,6 +273,16 @@ class LabPlace:
         gone = removed(self.directory)
         self.directory.rename(gone)
         shutil.rmtree(gone)
+
+
+def _is_directory(path: Path) -> bool:
+    """As `Path.is_dir`, which in each Python takes other errors for a no: raises `OSError` where nobody can
+    tell.
+    """
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def removed(directory: Path) -> Path:

@@ -54,10 +54,10 @@ def writing(work: Work, page: Path) -> Iterator[None]:
 def _is_ours(place: LabPlace, page: Path) -> bool:
     """Whether a run of the lab wrote it as it is now, or somebody agreed last to its being replaced."""
     sha256 = digest(page)
-    told = [
+    reports = [
         e
         for e in place.entries
         if e.get("page") == str(page) and e.get("kind") in {"report.agreed", "report.written"}
     ]
-    written = {e.get("sha256") for e in told if e["kind"] == "report.written"}
-    return sha256 in written or (bool(told) and told[-1].get("sha256") == sha256)
+    written = {e.get("sha256") for e in reports if e["kind"] == "report.written"}
+    return sha256 in written or (bool(reports) and reports[-1].get("sha256") == sha256)

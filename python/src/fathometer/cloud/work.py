@@ -16,7 +16,7 @@ import typer
 
 from fathometer.clean import cleaned
 from fathometer.cloud import register
-from fathometer.cloud.journal import LabPlace, usual
+from fathometer.cloud.journal import LabPlace, all_usual, usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate, hourly
 from fathometer.cloud.tool import Exit, Tool, find_tool, must_read, trial, wait_for_earlier
@@ -67,7 +67,7 @@ class Work:
         self.yes = yes
         self.named = None if tool is None else find_tool(tool)
         """The program that the command line names."""
-        self._told: tuple[tuple[object, ...], Mapping[str, Any]] | None = None
+        self._shown: tuple[tuple[object, ...], Mapping[str, Any]] | None = None
 
     @contextlib.contextmanager
     def held(self, *, end_earlier: bool = False) -> Iterator[None]:
@@ -129,9 +129,9 @@ class Work:
         if not files:
             return {}
         seen = tuple((f.name, s.st_ino, s.st_size, s.st_mtime_ns) for f in files for s in (f.stat(),))
-        if self._told is None or self._told[0] != seen:
-            self._told = seen, json.loads(self.tool.output("show", "-json"))
-        return self._told[1]
+        if self._shown is None or self._shown[0] != seen:
+            self._shown = seen, json.loads(self.tool.output("show", "-json"))
+        return self._shown[1]
 
     def step(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Exit:
         """A call of the tool, with its entries in the journal."""
@@ -353,7 +353,9 @@ def table(resources: Iterable[Resource]) -> str:
 
 
 def summary(directory: Path, now: datetime) -> str | None:
-    """A line on a lab's directory, of its journal alone; None: it holds no lab."""
+    """A line on a lab's directory, of its journal alone; None: it holds no lab. It names the directory where
+    that is not the usual one, or where no end of its hosts is known.
+    """
     place = LabPlace(directory)
     begun = place.begun
     if begun is None:
@@ -372,5 +374,9 @@ def summary(directory: Path, now: datetime) -> str | None:
     price = f", estimated at {hourly(float(approved['low']), float(approved['high']))}" if approved else ""
     if approved and approved.get("unknown"):
         price += f" without {', '.join(approved['unknown'])}, whose price is not known here"
-    reminder = remaining(place, now) if last is not None else None
-    return cleaned(f"{begun.get('lab')}  {state}{price}; {reminder or directory}")
+    parts = [f"{begun.get('lab')}  {state}{price}"]
+    if last is not None and (reminder := remaining(place, now)):
+        parts.append(reminder)
+    if len(parts) == 1 or place.directory.parent != all_usual():
+        parts.append(str(place.directory))
+    return cleaned("; ".join(parts))
