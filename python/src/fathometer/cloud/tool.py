@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fathometer.clean import cleaned
-from fathometer.cloud import where
+from fathometer.cloud import rescued, where
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.withheld import Withheld
 from fathometer.errors import FathometerError
@@ -166,6 +166,9 @@ class Tool:
         plain: list[str] = []
 
         def take(line: str) -> None:
+            if rescued.is_dump(line):
+                # It is no word of the cloud's, and kept when all of it is there.
+                return
             try:
                 value = json.loads(line)
             except ValueError:
@@ -187,6 +190,7 @@ class Tool:
                 f"see to room and rights on the disk of {self._place.directory}, then call it again",
             ) from None
         with raw.open("wb") as file, raw.open("rb") as back, _signals() as came:
+            rescued.reserve(file.fileno())
             process = self._start(words, file.fileno())
             lines = _Lines(back, take)
             while process.poll() is None:
@@ -203,13 +207,20 @@ class Tool:
                 time.sleep(LOOK_S)
             lines.read(last=True)
         ended.code = process.returncode
+        rescued.keep(self._place, raw, self._say)
         if ended.code != 0 and not ended.errors:
             ended.errors += _plain_errors(self._withheld.text("\n".join(plain)))
         full = trial(raw, bytes(_TRIAL_BYTES)) if ended.code != 0 and not ended.errors else None
         if full is not None and full.errno in {errno.ENOSPC, errno.EDQUOT}:
             # Where it could not write its words.
             ended.errors.append(f"{self.name} left no words: no space left on device ({raw.parent})")
-        text = self._withheld.text(raw.read_text(encoding="utf-8", errors="replace"))
+        self._log(raw)
+        return ended
+
+    def _log(self, raw: Path) -> None:
+        """Makes the log of what it said, without secrets and without a state, which has its own file."""
+        said = raw.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        text = self._withheld.text("".join(line for line in said if not rescued.is_dump(line)))
         log = raw.with_suffix(".log")
         try:
             log.touch(mode=0o600)
@@ -217,7 +228,6 @@ class Tool:
         except OSError as error:
             self._say(f"its words could not be kept, {log}: {error.strerror}")
         raw.unlink()
-        return ended
 
     def output(self, *words: str) -> bytes:
         """What it prints. Raises `FathometerError`."""
@@ -290,6 +300,7 @@ def wait_for_earlier(place: LabPlace, say: Callable[[str], None], *, end: bool) 
     # Providers that have lost their tool.
     end_marked(place.id)
     for raw in place.logs.glob("*.raw"):
+        rescued.keep(place, raw, say)
         # It may hold what the finished log would not.
         raw.unlink()
     if came:

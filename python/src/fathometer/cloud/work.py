@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 import typer
 
 from fathometer.clean import cleaned
-from fathometer.cloud import register
+from fathometer.cloud import register, rescued
 from fathometer.cloud.journal import LabPlace, usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate, hourly
@@ -78,6 +78,7 @@ class Work:
             self.place = LabPlace(self.place.directory)
             if self.place.begun is not None:
                 wait_for_earlier(self.place, self.say, end=end_earlier)
+                rescued.bring_back(self.place, self.say)
                 if self.named is not None and self.named != self.place.program:
                     must_read(self.place, self.named)
                     self.place.note("tool.named", tool=self.named)
