@@ -14,6 +14,7 @@ goes on after any crash.
 | ``things.seen`` | the state had something after that, for the first time |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
 | ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
+| ``outputs.changed`` | what `run` reads of the lab is about to change: it makes its study anew |
 | ``push.started``, ``push.done``, ``push.failed`` | ``reason``; a state that the tool set aside |
 | ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
 | ``report.agreed`` | ``page``, ``sha256``: somebody agreed that the report replaces what lies there |
