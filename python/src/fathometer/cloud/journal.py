@@ -79,7 +79,15 @@ class LabPlace:
             raise FathometerError(
                 "read the lab's journal",
                 error.object,
-                f"mend that line, take none out; what the lab consists of is in {self.directory / _FILES}",
+                f"put back a copy of it from a backup, if you have one. Without that what the lab consists of is"
+                f" in {self.directory / _FILES}: call the tool (tofu or terraform) with `destroy` in the directory"
+                " there that has terraform.tfstate, then move this directory elsewhere",
+            ) from None
+        except OSError as error:
+            raise FathometerError(
+                "read the lab's journal",
+                f"{self.directory}: {error.strerror}",
+                "see that you may look into it, and into the directories above it",
             ) from None
 
     @property
@@ -109,6 +117,18 @@ class LabPlace:
 
     def begin(self, root: labs.Root, tool: str) -> None:
         """Notes that a lab begins here, and takes its files."""
+        try:
+            self._begin(root, tool)
+        except OSError as error:
+            # Many files that cannot be copied are one error, which has no words of its own.
+            what = error.strerror or (error.args[0][0][2] if error.args and error.args[0] else str(error))
+            raise FathometerError(
+                "begin the lab",
+                f"{self.directory}: {what}",
+                "see to room and rights there, or name another with --directory; then the same command goes on",
+            ) from None
+
+    def _begin(self, root: labs.Root, tool: str) -> None:
         if self.begun is None:
             others = [entry.name for entry in self.directory.iterdir() if entry.name != ".lock"]
             if others and others != ["journal.jsonl"]:
@@ -208,7 +228,14 @@ class LabPlace:
     def logs(self) -> Path:
         """Of what the tool said."""
         path = self.directory / _LOGS
-        path.mkdir(mode=0o700, exist_ok=True)
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise FathometerError(
+                "work on a lab",
+                f"{path}: {error.strerror}",
+                f"see to room and rights on the disk of {self.directory}, then call it again",
+            ) from None
         return path
 
     @property
