@@ -3,7 +3,11 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
+import uuid
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -11,8 +15,13 @@ from typer.testing import CliRunner
 from fathometer.cloud import register
 from fathometer.cloud.command import cloud_app
 from fathometer.cloud.journal import LabPlace
-from fathometer.cloud.work import summary
+from fathometer.cloud.labs import find
+from fathometer.cloud.make import _apply, up
+from fathometer.cloud.remove import _destroy
+from fathometer.cloud.settings import Given
+from fathometer.cloud.work import Work, summary
 from fathometer.errors import FathometerError
+from fathometer.study.processes import MARK
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
@@ -22,7 +31,7 @@ def made(tmp_path):
     """The place of a lab that was made."""
     place = LabPlace(tmp_path / "lab")
     place.make()
-    place.note("cloud.begun", cloud="azure", root="nat", id="1", tool="tofu", lab="azure-nat")
+    place.note("cloud.begun", cloud="azure", root="nat", id=uuid.uuid4().hex, tool="tofu", lab="azure-nat")
     place.note("approved", addresses=["a"], low=0.1, high=0.2, unknown=["azurerm_thing M128", "own_thing"])
     place.note("apply.started")
     place.note("apply.done")
@@ -68,9 +77,9 @@ def listed(made, tmp_path, monkeypatch):
     made.note("where", owner="0-1", regions=[], tag="fathom-nat")
     assert register.note(made, may_exist=False) is None
 
-    def az(text):
-        (tmp_path / "bin/az").write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / "bin/az").chmod(0o755)
+    def az(text, name="az"):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
 
     def call(*words, code=0):
         done = CliRunner().invoke(cloud_app, [*map(str, words)])
@@ -132,6 +141,113 @@ def test_another_subscription_is_not_asked_for_a_lab_whose_directory_is_gone(mad
     assert "it was made in the subscription 0-1, and the environment names 0-2" in said
 
 
+def test_a_lab_of_which_nobody_knows_the_account_is_never_forgotten(tmp_path, listed):
+    """`aws` was missing when it was made, and the login of today may be another's."""
+    lost = LabPlace(tmp_path / "lost")
+    lost.make()
+    lost.note("cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool="tofu", lab="aws-zones")
+    lost.note("where", owner=None, regions=["eu-west-2"], tag="fathom-zones")
+    lost.note("apply.started")
+    register.note(lost, may_exist=False)
+    shutil.rmtree(lost.directory)
+    down = ("down", "aws-zones", "--directory", lost.directory)
+    listed.az('[ "$1" = sts ] && echo 222222222222; exit 0', name="aws")
+    (entry,) = [entry for entry in register.entries()[0] if entry.id == lost.id]
+    for _ in range(2):
+        refusal = listed(*down, code=1)
+        assert "in which account it was made is not known" in refusal
+        assert "the account 222222222222, which was asked, has nothing of it" in refusal
+        assert f"remove {entry.file}" in refusal
+        assert "nothing of it is left in" not in refusal
+        assert f"aws-zones  {lost.directory} is gone" in listed("list", code=1)
+    # What is there is listed all the same.
+    listed.az('[ "$1" = sts ] && echo 222222222222 || echo arn:aws:ec2:eu-west-2:2:left', name="aws")
+    assert "    arn:aws:ec2:eu-west-2:2:left" in listed(*down, code=1)
+
+
+def test_a_login_whose_account_nobody_knows_does_not_forget_a_lab(tmp_path, listed):
+    """`aws` lists what its login has; whose that is it did not tell."""
+    lost = LabPlace(tmp_path / "lost")
+    lost.make()
+    lost.note("cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool="tofu", lab="aws-zones")
+    lost.note("where", owner="111111111111", regions=["eu-west-2"], tag="fathom-zones")
+    lost.note("apply.started")
+    register.note(lost, may_exist=False)
+    shutil.rmtree(lost.directory)
+    down = ("down", "aws-zones", "--directory", lost.directory)
+    listed.az('[ "$1" != sts ]', name="aws")
+    assert "which account the login is of could not be found out" in listed(*down, code=1)
+    assert f"aws-zones  {lost.directory} is gone" in listed("list", code=1)
+    listed.az('[ "$1" = sts ] && echo 111111111111; exit 0', name="aws")
+    assert "nothing of it is left in the account 111111111111" in listed(*down)
+
+
+def makes(work):
+    _apply(work, 1)
+
+
+def finds_everything_there(work):
+    """The making was killed before it noted what there is."""
+    infra = work.place.directory.with_name("infra")
+    (infra / "aws/zones").mkdir(parents=True)
+    (infra / "aws/zones/main.tf").touch()
+    work.place.note("apply.started")
+    with pytest.raises(FathometerError, match="outputs"):
+        up(work, find(infra, "aws-zones"), Given())
+
+
+def removes(work):
+    _destroy(work, agreed=True)
+
+
+@pytest.mark.parametrize("call", [makes, finds_everything_there, removes])
+def test_the_account_that_things_tell_is_known_when_the_directory_is_gone(tmp_path, listed, call):
+    """As where `aws` is missing when a lab is made."""
+    thing = {"address": "a", "type": "aws_eip", "mode": "managed"}
+    thing["values"] = {"arn": "arn:aws:ec2:eu-west-2:111111111111:eip/a"}
+    shown = json.dumps({"values": {"root_module": {"resources": [thing]}}})
+    tool = tmp_path / "bin/tofu"
+    listed.az(f"[ $1 = show ] && echo '{shown}' || echo '{{}}' > terraform.tfstate", name="tofu")
+    listed.az("exit 1", name="aws")
+    place = LabPlace(tmp_path / "aws")
+    place.make()
+    place.note("cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool=str(tool), lab="aws-zones")
+    place.note("where", owner=None, regions=["eu-west-2"], tag="fathom-zones")
+    place.root.mkdir(parents=True)
+    place.state_file.write_text("{}")
+    register.note(place, may_exist=True)
+    call(Work(place, "aws-zones", yes=True))
+    (entry,) = [entry for entry in register.entries()[0] if entry.id == place.id]
+    assert entry.where.owner == "111111111111"
+    assert entry.may_exist
+
+
+def test_a_tool_that_still_makes_a_lab_whose_directory_is_gone_is_waited_for(made, listed, tmp_path):
+    """What it makes last, the cloud has only once it has ended."""
+    late = tmp_path / "late"
+    program = (
+        "import pathlib, signal, sys\n"
+        "def end(*_):\n"
+        "    pathlib.Path(sys.argv[1]).write_text('/subscriptions/0-1/late')\n"
+        "    sys.exit()\n"
+        "signal.signal(signal.SIGINT, end)\n"
+        "print(flush=True)\n"
+        "signal.pause()\n"
+    )
+    command = [sys.executable, "-c", program, late]
+    environment = {**os.environ, MARK: made.id}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True) as tool:
+        try:
+            tool.stdout.readline()
+            shutil.rmtree(made.directory)
+            listed.az(f'[ "$1" = group ] || ! [ -e {late} ] || cat {late}')
+            output = listed("down", "azure-nat", "--directory", made.directory, code=1)
+        finally:
+            tool.kill()
+    assert f"an earlier call's process {tool.pid} still works on this lab" in output
+    assert "    /subscriptions/0-1/late" in output
+
+
 def test_a_lab_that_was_moved_is_known_where_it_is_once_it_is_named(made, listed, tmp_path):
     moved = made.directory.rename(tmp_path / "moved")
     assert "is gone" in listed("list", code=1)
@@ -157,3 +273,120 @@ def test_a_register_that_cannot_be_read_is_told(listed, tmp_path):
     # As does one of a later version.
     file.write_text('{"format": 2}')
     assert f"{file}  cannot be read" in listed("list", code=1)
+
+
+@pytest.mark.usefixtures("listed")
+def test_settings_that_cannot_be_read_take_nothing_from_what_is_known(made):
+    """By that alone the cloud can be asked once the directory is gone."""
+    before = register.of_directory(made.directory, "azure-nat").where
+    made.set({})
+    (settings,) = made.root.glob("*.tfvars.json")
+    for text in ('{"zon', "null"):
+        settings.write_text(text)
+        assert register.note(LabPlace(made.directory), may_exist=False) is None
+        assert register.of_directory(made.directory, "azure-nat").where == before
+    assert (before.owner, before.tags) == ("0-1", ("fathom-nat",))
+
+
+def test_a_lab_that_was_only_planned_hides_none_that_may_cost(made, listed):
+    """Both were begun in the same directory, under the same name."""
+    shutil.rmtree(made.directory)
+    for lab_id in ("0", "g"):
+        planned = LabPlace(made.directory)
+        planned.make()
+        planned.note("cloud.begun", cloud="azure", root="nat", id=lab_id, tool="tofu", lab="azure-nat")
+        register.note(planned, may_exist=False)
+        shutil.rmtree(planned.directory)
+    assert register.of_directory(made.directory, "azure-nat").id == made.id
+    listed.az("exit 0")
+    assert "nothing of it is left" in listed("down", "azure-nat", "--directory", made.directory)
+    assert "holds none" in listed("down", "azure-nat", "--directory", made.directory, code=1)
+
+
+def test_a_register_entry_that_cannot_be_read_is_kept(listed, tmp_path):
+    """It may be the last that leads to a lab that costs, also where a later version wrote it."""
+    (file,) = (tmp_path / "state/fathom/labs").iterdir()
+    file.write_text('{"format": 2}')
+    (line,) = [line for line in listed("list", code=1).splitlines() if line.startswith(str(file))]
+    assert "remove" not in line
+    assert "may go on costing" in line
+    assert "look into it" in line
+    assert "if a newer fathom wrote it, use that" in line
+
+
+def test_a_path_that_cannot_be_looked_at_does_not_end_the_list(made, listed, tmp_path):
+    """As a directory that its owner closed, a share that is away, or a name that is too long."""
+    too_long = tmp_path / ("x" * 300)
+    (file,) = (tmp_path / "state/fathom/labs").iterdir()
+    entry = {**json.loads(file.read_text()), "id": "far", "directory": str(too_long / "lab")}
+    file.with_name("far.json").write_text(json.dumps(entry))
+    for words in ((), ("--directory", too_long)):
+        lines = listed("list", *words, code=1).splitlines()
+        assert [line for line in lines if line.startswith("azure-nat  made, ")]
+        assert [line for line in lines if f"cannot be read: {too_long}/lab: File name too long" in line]
+    assert f"cannot be read: {too_long}: File name too long" in listed(
+        "list", "--directory", too_long, code=1
+    )
+    assert "File name too long" in listed("down", "azure-nat", "--directory", too_long, code=1)
+    # Nor is it taken for gone.
+    assert {entry.id for entry in register.entries()[0]} == {made.id, "far"}
+    assert "is gone" not in listed("list", code=1)
+
+
+def test_each_lab_is_listed_with_its_directory_once(made, listed):
+    """Where no end of its hosts is known the directory is all there is to tell."""
+    line = listed("list").splitlines()[-1]
+    assert line.count(str(made.directory)) == 1
+    made.set({})
+    made.entries.clear()
+    ends = datetime(2026, 11, 25, 16, tzinfo=UTC)
+    made.note("settings", names=[], expires=ends.isoformat(), key=None)
+    made.note("apply.started")
+    made.note("apply.done")
+    line = listed("list").splitlines()[-1]
+    assert "its hosts" in line
+    assert line.endswith(f"; {made.directory}")
+
+
+@pytest.mark.parametrize("name", ["labs", "cloud"])
+def test_where_labs_are_looked_for_and_nobody_can_look_is_told(listed, tmp_path, name):
+    directory = tmp_path / "state/fathom" / name
+    if directory.exists():
+        directory.rename(directory.with_suffix(".away"))
+    directory.touch()
+    assert f"{directory}  cannot be read" in listed("list", code=1)
+
+
+@pytest.mark.parametrize("way", ["..", "link"])
+def test_a_directory_is_known_however_it_is_named(made, listed, tmp_path, monkeypatch, way):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/link").symlink_to(tmp_path)
+    other = {"..": "../lab", "link": "link/lab"}[way]
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    register.forget(made)
+    assert register.note(LabPlace(Path(other)), may_exist=False) is None
+    for words in ((), ("--directory", made.directory), ("--directory", other)):
+        assert listed("list", *words).count("azure-nat  made") == 1
+    assert register.of_directory(Path(other), "azure-nat").directory == made.directory
+    # An entry that was written before it is so.
+    (file,) = (tmp_path / "state/fathom/labs").iterdir()
+    file.write_text(file.read_text().replace(f'"{made.directory}"', f'"{Path(other).absolute()}"'))
+    assert listed("list", "--directory", made.directory).count("azure-nat  made") == 1
+    shutil.rmtree(made.directory)
+    listed.az("exit 0")
+    assert "nothing of it is left" in listed("down", "azure-nat", "--directory", made.directory)
+    assert not register.entries()[0]
+
+
+def test_an_empty_directory_is_named_as_whoever_asked_named_it(listed, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path)
+    output = listed("list", "--directory", tmp_path / "link/empty", code=1)
+    assert f"{tmp_path}/link/empty  holds no lab" in output
+
+
+def test_links_in_a_circle_are_told(listed, tmp_path):
+    (tmp_path / "round").symlink_to("round")
+    output = listed("list", "--directory", tmp_path / "round", code=1)
+    assert "azure-nat  made" in output
+    assert f"cannot be read: {tmp_path}/round: Too many levels of symbolic links" in output

@@ -15,39 +15,55 @@ from fathometer.errors import FathometerError
 
 
 def lines(named: Iterable[Path], now: datetime) -> tuple[list[str], bool]:
-    """A line for each lab, and whether all is well: each can be read, and none is gone that may cost."""
-    usual = all_usual()
+    """A line for each lab, and whether any needs attention: it cannot be read, is gone and may cost, or is
+    not where somebody named it.
+    """
     named = [place.absolute() for place in named]
     _follow_moved(named)
-    entries, broken = register.entries()
-    places = [place for place in (sorted(usual.iterdir()) if usual.is_dir() else []) if place.is_dir()]
-    places += [entry.directory for entry in entries if entry.directory.is_dir()]
-    said, well = [], not broken
-    for place in dict.fromkeys([*places, *named]):
+    entries, unreadable = register.entries()
+    usual, problems = _usual()
+    texts = []
+    places: dict[Path, Path] = {}
+    for place in (*usual, *(entry.directory for entry in entries), *named):
+        places.setdefault(register.real(place), place)
+    asked_for = {register.real(place) for place in named}
+    for real, place in places.items():
         try:
             line = summary(place, now)
         except FathometerError as error:
-            well = False
-            line = f"{place.name}  cannot be read: {error.object}; {error.remedy}"
-        if line is None and place in named:
-            well = False
-            line = f"{place}  holds no lab"
-        elif line is not None and place.parent != usual:
-            line += f"; {place}"
-        said += [cleaned(line)] if line else []
+            problems.append(f"{place.name}  cannot be read: {error.object}; {error.remedy}")
+            continue
+        if line is not None:
+            texts.append(line)
+        elif real in asked_for:
+            problems.append(f"{place}  holds no lab")
     for entry in entries:
         try:
-            gone = entry.is_gone
+            is_gone = entry.is_gone
         except FathometerError:
             # Told above.
             continue
-        if gone and not entry.may_exist:
+        if is_gone and not entry.may_exist:
             entry.forget()
-        elif gone:
-            well = False
-            said.append(cleaned(_gone(entry)))
-    said += [cleaned(f"{file}  cannot be read: it says where a lab is; remove it") for file in broken]
-    return said, well
+        elif is_gone:
+            problems.append(_gone(entry))
+    problems += [
+        f"{file}  cannot be read: it says where a lab is, which may go on costing; look into it, and if a"
+        " newer fathom wrote it, use that"
+        for file in unreadable
+    ]
+    return [cleaned(line) for line in (*texts, *problems)], bool(problems)
+
+
+def _usual() -> tuple[list[Path], list[str]]:
+    """What lies in the usual place, and a line where nobody can look into that."""
+    directory = all_usual()
+    try:
+        return sorted(directory.iterdir()), []
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"{directory}  cannot be read: {error.strerror}; see that you may look into it"]
 
 
 def _gone(entry: register.Entry) -> str:

@@ -114,12 +114,12 @@ def list_command(
     width = max(len(root.name) for root in known)
     for root in known:
         typer.echo(cleaned(f"{root.name:<{width}}  {root.question}"))
-    lines, well = begun.lines(directory or (), datetime.now(UTC))
+    lines, has_problems = begun.lines(directory or (), datetime.now(UTC))
     if lines:
         typer.echo("\nbegun here:")
         for line in lines:
             typer.echo(line)
-    if not well:
+    if has_problems:
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -320,19 +320,19 @@ def _work(lab: str, directory: Path | None, *, yes: bool, tool: Path | None) -> 
 
 
 def _variables(given: list[str] | None) -> dict[str, str]:
-    found = {}
+    values = {}
     for one in given or ():
         name, equals, value = one.partition("=")
         if not equals or not name:
             raise FathometerError(
                 "read --var", f'"{one}" has no name or no value', "write NAME=VALUE", exit_code=ExitCode.USAGE
             )
-        if name in found:
+        if name in values:
             raise FathometerError(
                 "read --var", f'"{name}" is given twice', "give it once", exit_code=ExitCode.USAGE
             )
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 @contextlib.contextmanager

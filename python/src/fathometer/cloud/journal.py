@@ -3,7 +3,7 @@ goes on after any crash.
 
 | kind | fields |
 |---|---|
-| ``cloud.begun`` | ``format``, ``id``, ``lab``, ``tool`` (its path), ``cloud``, ``root`` |
+| ``cloud.begun`` | ``format``, ``id``, ``lab``, ``tool`` (its path), ``cloud``, ``root``, ``infra`` |
 | ``tool.named`` | ``tool``: another program, from then on |
 | ``planned`` | ``names`` (of variables; never their values), ``key``, ``hours``: `up` begins with them |
 | ``settings`` | ``names``, ``expires``, ``key`` (the private one's file): it is about to be made with them |
@@ -74,20 +74,20 @@ class LabPlace:
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
         try:
-            self.entries = read_journal(self.directory) if self.directory.is_dir() else []
-        except FathometerError as error:
-            raise FathometerError(
-                "read the lab's journal",
-                error.object,
-                f"put back a copy of it from a backup, if you have one. Without that what the lab consists of is"
-                f" in {self.directory / _FILES}: call the tool (tofu or terraform) with `destroy` in the directory"
-                " there that has terraform.tfstate, then move this directory elsewhere",
-            ) from None
+            self.entries = read_journal(self.directory) if _is_directory(self.directory) else []
         except OSError as error:
             raise FathometerError(
                 "read the lab's journal",
                 f"{self.directory}: {error.strerror}",
-                "see that you may look into it, and into the directories above it",
+                "see that its disk is there, and that you may look into it",
+            ) from None
+        except FathometerError as error:
+            raise FathometerError(
+                "read the lab's journal",
+                error.object,
+                "put back a copy of it, if you have one. Without it what the lab consists of is in"
+                f" {self.directory / _FILES}: call `tofu destroy` or `terraform destroy` where"
+                " terraform.tfstate is in there, then move the whole directory elsewhere",
             ) from None
 
     @property
@@ -125,7 +125,7 @@ class LabPlace:
             raise FathometerError(
                 "begin the lab",
                 f"{self.directory}: {what}",
-                "see to room and rights there, or name another with --directory; then the same command goes on",
+                "see to room and rights there, or name another with --directory; then call it again",
             ) from None
 
     def _begin(self, root: labs.Root, tool: str) -> None:
@@ -141,6 +141,7 @@ class LabPlace:
                 tool=tool,
                 cloud=root.cloud,
                 root=root.directory.name,
+                infra=root.infra,
             )
         elif self.begun.get("lab") != root.name:
             raise self._wrong(f"it holds the lab {self.begun.get('lab')}")
@@ -295,6 +296,16 @@ class LabPlace:
         gone = removed(self.directory)
         self.directory.rename(gone)
         shutil.rmtree(gone)
+
+
+def _is_directory(path: Path) -> bool:
+    """As `Path.is_dir`, which in each Python takes other errors for a no: raises `OSError` where nobody can
+    tell.
+    """
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def removed(directory: Path) -> Path:

@@ -41,13 +41,13 @@ def fetch(lab: Lab, key: str | None, into: Path, say: Callable[[str], None]) -> 
 def _scan(
     before: list[str], addresses: list[str], into: Path, until: float, say: Callable[[str], None]
 ) -> None:
-    missing, told = list(addresses), False
+    missing, is_announced = list(addresses), False
     while missing:
         done = _call([*before, "ssh-keyscan", "-T", "10", *missing])
-        found = [line for line in done.stdout.splitlines() if _is_key(line, missing)]
+        lines = [line for line in done.stdout.splitlines() if _is_key(line, missing)]
         with into.open("a", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in found)
-        there = {line.split()[0] for line in found}
+            file.writelines(f"{line}\n" for line in lines)
+        there = {line.split()[0] for line in lines}
         missing = [address for address in missing if address not in there]
         if not missing:
             return
@@ -60,9 +60,9 @@ def _scan(
                 "see that you come from the network that `ssh_from` names, and with the right --key; "
                 "the same command tries it again",
             )
-        if not told:
+        if not is_announced:
             say(f"waiting for {', '.join(missing)} to answer to SSH")
-            told = True
+            is_announced = True
         time.sleep(PAUSE_S)
 
 

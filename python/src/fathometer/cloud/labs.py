@@ -32,24 +32,30 @@ class Root:
     """What it answers: the first words of its ``main.tf``."""
 
     @property
+    def infra(self) -> str | None:
+        """The `--infra` that has it; None: it is one of ours."""
+        where = self.directory.parent.parent.absolute()
+        return None if where == _OWN else str(where)
+
+    @property
     def variables(self) -> frozenset[str]:
         """The names that can be given."""
-        found: set[str] = set()
+        names: set[str] = set()
         for file in sorted(self.directory.glob("*.tf")):
-            found.update(re.findall(r'^variable "([\w-]+)"', file.read_text(encoding="utf-8"), re.MULTILINE))
-        return frozenset(found)
+            names.update(re.findall(r'^variable "([\w-]+)"', file.read_text(encoding="utf-8"), re.MULTILINE))
+        return frozenset(names)
 
 
 def roots(infra: Path | None) -> list[Root]:
     """Every lab of a directory, ours if none is named; raises `FathometerError` where there is none."""
     where = infra or _OWN
-    found = [_root(main.parent) for main in sorted(where.glob("*/*/main.tf")) if main.parts[-3] != "modules"]
-    found = [root for root in found if root.directory.parent.name != "modules"]
-    if not found:
+    labs = [_root(main.parent) for main in sorted(where.glob("*/*/main.tf")) if main.parts[-3] != "modules"]
+    labs = [root for root in labs if root.directory.parent.name != "modules"]
+    if not labs:
         raise FathometerError(
             "find the labs", f"{where} has no CLOUD/ROOT/main.tf", "name a directory like infra/ with --infra"
         )
-    return found
+    return labs
 
 
 def find(infra: Path | None, name: str) -> Root:

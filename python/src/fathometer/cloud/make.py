@@ -67,6 +67,7 @@ def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
             work.say("everything of it is there")
             # Another file may have the same key.
             proposal.take(work.place)
+            _note_things(work)
             if not work.place.is_made:
                 # A crash between the last thing and its entry.
                 work.place.note("apply.done")
@@ -108,34 +109,34 @@ def _must_not_be_there(work: Work, asked: where.Where) -> None:
         asked = where.both(where.known(place), asked)
     longest = count(left.LONGEST_S // 60, "minute")
     work.say(f"asking the cloud what bears the lab's tag (up to {longest} for each question)")
-    found = left.look(asked)
-    number = len(found.things)
+    answer = left.look(asked)
+    number = len(answer.things)
     if not place.has("apply.started"):
-        if found.problem is not None:
-            work.say(f"whether another lab has its name could not be found out: {found.problem}")
-        if found.things:
+        if answer.problem is not None:
+            work.say(f"whether another lab has its name could not be found out: {answer.problem}")
+        if answer.things:
             raise FathometerError(
                 "make the lab",
                 f"{count(number, 'thing')} {are(number)} there already of a lab of this name, which is not"
-                f" this one{asked.words}: {cleaned(found.things[0])}",
+                f" this one{asked.words}: {cleaned(answer.things[0])}",
                 "it may be somebody else's: begin with another name, --var name=NAME",
             )
         return
     begun = f"it was begun, {place.state_file} {what}"
-    if found.problem is not None and place.begun_in_vain:
+    if answer.problem is not None and place.begun_in_vain:
         return
-    if found.problem is not None:
+    if answer.problem is not None:
         raise FathometerError(
             "make the lab",
-            f"{begun}, and whether something was made could not be found out: {found.problem}",
+            f"{begun}, and whether something was made could not be found out: {answer.problem}",
             f"then {work.command('up')} again; where you see yourself that nothing of it is there, begin anew"
             " with --directory DIR",
         )
-    if found.things:
+    if answer.things:
         raise FathometerError(
             "make the lab",
             f"{begun}, and of what bears its tag {count(number, 'thing')} {are(number)} there{asked.words}: "
-            f"{cleaned(found.things[0])}",
+            f"{cleaned(answer.things[0])}",
             f"{work.command('down')} lists what is left of it",
         )
 
@@ -265,17 +266,17 @@ def _must_end_later(work: Work, planned: Plan, proposal: Proposal, now: datetime
 
 def _show(planned: Plan, price: Price) -> bool:
     """Whether anybody can have read all of it."""
-    told = []
+    shown = []
     for words, resources in (
         ("made", planned.made),
         ("changed", planned.changed),
         ("removed", planned.removed),
     ):
         if resources:
-            told += [tell(f"to be {words}: {count(len(resources), 'thing')}"), tell(table(resources))]
+            shown += [tell(f"to be {words}: {count(len(resources), 'thing')}"), tell(table(resources))]
     if planned.is_free:
-        told.append(tell(_FREE if planned.outputs else "nothing to be done"))
-    return all([*told, tell(f"costs {price}")])
+        shown.append(tell(_FREE if planned.outputs else "nothing to be done"))
+    return all([*shown, tell(f"costs {price}")])
 
 
 def _approve(work: Work, planned: Plan, price: Price, proposal: Proposal, clock: _Clock) -> None:
@@ -329,10 +330,16 @@ def _apply(work: Work, number: int) -> None:
     work.register(may_exist=True)
     ended = work.step("apply", "apply", "-input=false", "-json", _PLAN, heard=heard)
     (work.place.root / _PLAN).unlink(missing_ok=True)
+    _note_things(work)
+    if ended.code != 0 or ended.interrupted:
+        raise work.failed("make the lab", ended, "up")
+
+
+def _note_things(work: Work) -> None:
+    """Notes that the state has something, and where that is: what asks the cloud later goes by it."""
     with contextlib.suppress(FathometerError):
         there = work.exists()
         where.note_things(work.place, there)
+        work.register()
         if there and not work.place.has("things.seen"):
             work.place.note("things.seen")
-    if ended.code != 0 or ended.interrupted:
-        raise work.failed("make the lab", ended, "up")

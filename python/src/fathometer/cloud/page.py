@@ -26,6 +26,12 @@ def may_replace(work: Work, page: Path) -> None:
     """Asks about what lies where a report is to be, in a lab that is held: before anything is measured, and
     again by `writing`. Raises `FathometerError` where nobody agrees.
     """
+    if page.is_dir():
+        raise FathometerError(
+            "write the report",
+            f"{page} is a directory",
+            "move it elsewhere, or name another --output",
+        )
     if not os.path.lexists(page) or _is_ours(work.place, page):
         return
     if not work.agreed(f"{page} is there, and no run of this lab wrote it as it is. Replace it?"):
@@ -54,10 +60,10 @@ def writing(work: Work, page: Path) -> Iterator[None]:
 def _is_ours(place: LabPlace, page: Path) -> bool:
     """Whether a run of the lab wrote it as it is now, or somebody agreed last to its being replaced."""
     sha256 = digest(page)
-    told = [
+    reports = [
         e
         for e in place.entries
         if e.get("page") == str(page) and e.get("kind") in {"report.agreed", "report.written"}
     ]
-    written = {e.get("sha256") for e in told if e["kind"] == "report.written"}
-    return sha256 in written or (bool(told) and told[-1].get("sha256") == sha256)
+    written = {e.get("sha256") for e in reports if e["kind"] == "report.written"}
+    return sha256 in written or (bool(reports) and reports[-1].get("sha256") == sha256)

@@ -18,6 +18,8 @@ from fathometer.cloud.where import Where, known
 from fathometer.errors import FathometerError
 
 _FORMAT: Final = 1
+_UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError)
+"""What reading an entry may raise."""
 
 
 @dataclass(frozen=True)
@@ -45,37 +47,54 @@ class Entry:
 
 
 def entries() -> tuple[list[Entry], list[Path]]:
-    """All of them, and the files that cannot be read."""
-    found, broken = [], []
-    for file in sorted(_directory().glob("*.json")):
+    """All of them, and the files that cannot be read (or the directory that they are in)."""
+    labs, unreadable = [], []
+    try:
+        files = sorted(file for file in _directory().iterdir() if file.suffix == ".json")
+    except FileNotFoundError:
+        return [], []
+    except OSError:
+        return [], [_directory()]
+    for file in files:
         try:
-            found.append(_read(file))
+            labs.append(_read(file))
         except FileNotFoundError:
             # Removed meanwhile.
             continue
-        except (OSError, ValueError, KeyError, TypeError):
-            broken.append(file)
-    return found, broken
+        except _UNREADABLE:
+            unreadable.append(file)
+    return labs, unreadable
+
+
+def real(directory: Path) -> Path:
+    """The one path of a directory, however it is named, also of one that is gone: entries have that."""
+    # `Path.resolve` raises errors where links go round in a circle.
+    return Path(os.path.realpath(directory))
 
 
 def of_directory(directory: Path, lab: str) -> Entry | None:
-    """The entry of a lab that was begun there."""
-    return next((e for e in entries()[0] if (e.directory, e.lab) == (directory, lab)), None)
+    """The entry of a lab that was begun there; of several, one of which something may be in the cloud."""
+    wanted = real(directory), lab
+    labs = [entry for entry in entries()[0] if (entry.directory, entry.lab) == wanted]
+    return max(labs, key=lambda entry: entry.may_exist, default=None)
 
 
 def note(place: LabPlace, *, may_exist: bool) -> str | None:
     """Writes where a lab is. Tells why it cannot: a lab can be made and removed without it."""
+    file = _directory() / f"{place.id}.json"
     try:
         where = known(place)
-    except (FathometerError, ValueError, OSError):
-        # Settings that cannot be read, of which whoever needs them says more.
-        where = Where(str((place.begun or {}).get("cloud")))
-    file = _directory() / f"{place.id}.json"
+    except (FathometerError, ValueError, TypeError, OSError):
+        # Settings that cannot be read, of which whoever needs them says more. What was known stays.
+        try:
+            where = _read(file).where
+        except _UNREADABLE:
+            where = Where(str((place.begun or {}).get("cloud")))
     wanted = {
         "format": _FORMAT,
         "id": place.id,
         "lab": (place.begun or {}).get("lab"),
-        "directory": str(place.directory),
+        "directory": str(real(place.directory)),
         "may_exist": may_exist or place.may_exist,
         "cloud": where.cloud,
         "owner": where.owner,
@@ -116,4 +135,5 @@ def _read(file: Path) -> Entry:
     if value["format"] != _FORMAT or not all(isinstance(value[k], str) for k in ("id", "lab", "directory")):
         raise ValueError(file)
     where = Where(str(value["cloud"]), value["owner"], tuple(value["regions"]), tuple(value["tags"]))
-    return Entry(file, value["id"], value["lab"], Path(value["directory"]), where, bool(value["may_exist"]))
+    directory = real(Path(value["directory"]))
+    return Entry(file, value["id"], value["lab"], directory, where, bool(value["may_exist"]))

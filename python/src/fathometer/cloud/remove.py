@@ -16,7 +16,7 @@ from fathometer.cloud import left, register, where
 from fathometer.cloud.journal import removed
 from fathometer.cloud.planned import Resource
 from fathometer.cloud.prices import estimate
-from fathometer.cloud.tool import LOOK_S, message
+from fathometer.cloud.tool import LOOK_S, message, wait_for_tool
 from fathometer.cloud.work import RefusedStateError, Work, table, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
@@ -60,9 +60,12 @@ def down(work: Work, *, by_state: bool) -> None:
 
 
 def _look_without_directory(work: Work, entry: register.Entry, *, by_state: bool) -> None:
-    """Of a lab whose directory is gone, and its state with it: the cloud alone knows what it consists of."""
+    """Of a lab whose directory is gone, and its state with it: the cloud alone knows what it consists of.
+    The entry is all that leads there: it is forgotten only where the right cloud has nothing.
+    """
     asked = entry.where
     where.must_be_asked(asked, "remove the lab")
+    wait_for_tool(entry.id, work.say, end=True)
     work.say(f"{entry.directory} does not hold it any more: the cloud is asked what it has of the lab")
     if by_state or asked.cloud == "gcp":
         commands = "; ".join(shlex.join(one) for tag in asked.tags for one in left.commands_for(asked, tag))
@@ -73,17 +76,43 @@ def _look_without_directory(work: Work, entry: register.Entry, *, by_state: bool
             if asked.cloud != "gcp"
             else f"look yourself, for networks too ({commands}), then remove {entry.file}",
         )
-    found = left.look(asked)
-    if found.problem is not None:
+    answer = left.look(asked)
+    if answer.problem is not None:
         raise FathometerError(
             "find out whether something is left",
-            f"the state is gone, and {found.problem}",
+            f"the state is gone, and {answer.problem}",
             f"then {work.command('down')} again; where you see yourself that nothing of it is left, "
             f"remove {entry.file}",
         )
-    _must_be_nothing(work, asked, found.things)
+    _must_be_nothing(work, asked, answer.things)
+    _must_have_owner(entry)
     work.say(left.nothing_left(asked))
     entry.forget()
+
+
+def _must_have_owner(entry: register.Entry) -> None:
+    """Raises `FathometerError` where nobody knows in which subscription or account a lab was made, or which
+    one was asked: that the asked one has nothing of the lab proves nothing then.
+    """
+    kind = where.kind(entry.where.cloud)
+    today = where.owner_now(entry.where.cloud)
+    # `az` was told the subscription; `aws` asks whatever its login has.
+    if entry.where.owner is not None and today is None and entry.where.cloud == "aws":
+        raise FathometerError(
+            "find out whether something is left",
+            f"it was made in the {kind} {entry.where.owner}, and which {kind} the login is of could not be"
+            " found out",
+            "see that `aws sts get-caller-identity` works, then `fathom cloud down` again",
+        )
+    if entry.where.owner is not None:
+        return
+    raise FathometerError(
+        "find out whether something is left",
+        f"in which {kind} it was made is not known; the {kind} {today or 'of your login'}, which was asked,"
+        " has nothing of it",
+        f"`fathom cloud down` again with a login of each other {kind} that it may be in; where you see"
+        f" yourself that nothing of it is left, remove {entry.file}",
+    )
 
 
 def _end_removal(work: Work, gone: Path) -> None:
@@ -218,6 +247,7 @@ def _destroy(work: Work, *, agreed: bool) -> None:
     with contextlib.suppress(FathometerError):
         there = work.exists()
         where.note_things(place, there)
+        work.register()
     # Who was asked once is not asked again after a crash.
     if last is None and not agreed:
         _must_be_agreed(work, there, "Remove it?")
@@ -267,15 +297,15 @@ def _look(work: Work, *, by_state: bool) -> None:
         return
     place.note("left.started")
     asked = _asked(work, by_state=False)
-    found = left.look(asked)
-    if found.problem is not None:
+    answer = left.look(asked)
+    if answer.problem is not None:
         raise FathometerError(
             "find out whether something is left",
-            f"the state is {'lost, and' if is_lost else 'empty, but'} {found.problem}",
+            f"the state is {'lost, and' if is_lost else 'empty, but'} {answer.problem}",
             f"then {work.command('down')} again{'' if is_lost else '; with --by-state it trusts the state'}",
         )
-    place.note("left.looked", left=len(found.things))
-    _must_be_nothing(work, asked, found.things)
+    place.note("left.looked", left=len(answer.things))
+    _must_be_nothing(work, asked, answer.things)
 
 
 def _must_be_nothing(work: Work, asked: where.Where, things: Sequence[str]) -> None:

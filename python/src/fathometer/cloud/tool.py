@@ -76,23 +76,23 @@ class Exit:
 def find_tool(named: Path | None) -> str:
     """The program: as named, else `tofu`, else `terraform`. Raises `FathometerError`."""
     if named is not None:
-        found = shutil.which(str(named.expanduser().absolute()))
+        program = shutil.which(str(named.expanduser().absolute()))
     else:
-        found = shutil.which("tofu") or shutil.which("terraform")
-    if found is None:
+        program = shutil.which("tofu") or shutil.which("terraform")
+    if program is None:
         what = f"{named} is no program" if named else "neither `tofu` nor `terraform` is in PATH"
         raise FathometerError("work on a lab", what, INSTALL)
     try:
-        said = subprocess.run(  # noqa: S603 - what the user named
-            [found, "version", "-json"], capture_output=True, check=True, timeout=60
+        answer = subprocess.run(  # noqa: S603 - what the user named
+            [program, "version", "-json"], capture_output=True, check=True, timeout=60
         ).stdout
-        version = str(json.loads(said)["terraform_version"])
+        version = str(json.loads(answer)["terraform_version"])
         number = tuple(int(part) for part in version.split("-", maxsplit=1)[0].split(".")[:2])
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
-        raise FathometerError("work on a lab", f"{found} does not tell its version", INSTALL) from None
+        raise FathometerError("work on a lab", f"{program} does not tell its version", INSTALL) from None
     if number < _OLDEST:
-        raise FathometerError("work on a lab", f"{found} is version {version}", INSTALL)
-    return str(Path(found).absolute())
+        raise FathometerError("work on a lab", f"{program} is version {version}", INSTALL)
+    return str(Path(program).absolute())
 
 
 def trial(beside: Path, data: bytes) -> OSError | None:
@@ -124,12 +124,12 @@ def must_read(place: LabPlace, program: str) -> None:
     """
     try:
         state = place.state_file.read_text(encoding="utf-8", errors="replace")
-        said = subprocess.run(  # noqa: S603 - what the user named
+        answer = subprocess.run(  # noqa: S603 - what the user named
             [program, "version"], capture_output=True, check=True, timeout=60
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return
-    if _TERRAFORMS in state and said.startswith(b"OpenTofu"):
+    if _TERRAFORMS in state and answer.startswith(b"OpenTofu"):
         raise FathometerError(
             "work on a lab",
             f"{program} is OpenTofu, which does not show a state of Terraform's",
@@ -246,8 +246,8 @@ class Tool:
         except OSError as error:
             raise self._gone(error) from None
         if done.returncode != 0:
-            said = self._withheld.text((done.stderr or done.stdout).decode(errors="replace"))
-            what = Exit(done.returncode, _plain_errors(said)).words
+            text = self._withheld.text((done.stderr or done.stdout).decode(errors="replace"))
+            what = Exit(done.returncode, _plain_errors(text)).words
             raise FathometerError("look at a lab", f"{self.name} {words[0]}: {what}", "call it again")
         return done.stdout
 
@@ -281,16 +281,29 @@ def message(value: Mapping[str, Any]) -> str:
 
 
 def wait_for_earlier(place: LabPlace, say: Callable[[str], None], *, end: bool) -> None:
-    """Waits for a tool that an earlier call of ours started and did not live to see end. With `end` it is
+    """Waits for a tool that an earlier call of ours started and did not live to see end, and removes what it
+    left of a log.
+    """
+    try:
+        wait_for_tool(place.id, say, end=end)
+    finally:
+        for raw in place.logs.glob("*.raw"):
+            rescued.keep(place, raw, say)
+            # It may hold what the finished log would not.
+            raw.unlink()
+
+
+def wait_for_tool(lab_id: str, say: Callable[[str], None], *, end: bool) -> None:
+    """Waits for a tool that works on the lab of that id, whose directory may be gone. With `end` it is
     interrupted, once, and ends in order; killed, it would not write down what it just made.
     """
     with _signals() as came:
-        told: set[int] = set()
+        announced: set[int] = set()
         passed: set[int] = set()
-        while leaders := [pid for pid in marked(place.id) if _leads(pid)]:
+        while leaders := [pid for pid in marked(lab_id) if _leads(pid)]:
             for pid in leaders:
-                if pid not in told:
-                    told.add(pid)
+                if pid not in announced:
+                    announced.add(pid)
                     say(f"an earlier call's process {pid} still works on this lab: waiting for its end")
                 if (end or came) and pid not in passed:
                     passed.add(pid)
@@ -298,11 +311,7 @@ def wait_for_earlier(place: LabPlace, say: Callable[[str], None], *, end: bool) 
                         os.kill(pid, signal.SIGINT)
             time.sleep(LOOK_S)
     # Providers that have lost their tool.
-    end_marked(place.id)
-    for raw in place.logs.glob("*.raw"):
-        rescued.keep(place, raw, say)
-        # It may hold what the finished log would not.
-        raw.unlink()
+    end_marked(lab_id)
     if came:
         raise KeyboardInterrupt
 
@@ -346,11 +355,13 @@ class _Lines:
 
 
 def _errors(value: Mapping[str, Any]) -> list[str]:
-    said = value.get("diagnostic")
-    if value.get("type") != "diagnostic" or not isinstance(said, dict) or said.get("severity") != "error":
+    diagnostic = value.get("diagnostic")
+    if value.get("type") != "diagnostic" or not isinstance(diagnostic, dict):
         return []
-    parts = [str(said.get(part) or "").strip() for part in ("summary", "detail")]
-    if name := _variable(said):
+    if diagnostic.get("severity") != "error":
+        return []
+    parts = [str(diagnostic.get(part) or "").strip() for part in ("summary", "detail")]
+    if name := _variable(diagnostic):
         return [f"{name}: {_about_value(*parts)}"]
     return [": ".join(part for part in parts if part)]
 
@@ -360,8 +371,8 @@ def _about_value(summary: str, detail: str) -> str:
     if summary.startswith("No value"):
         return "it has no value, and no usual one"
     detail = _RULE.sub("", detail).strip()
-    found = _UNSUITED.fullmatch(detail)
-    return (found[1] if found else detail).rstrip(".")
+    unsuited = _UNSUITED.fullmatch(detail)
+    return (unsuited[1] if unsuited else detail).rstrip(".")
 
 
 def _variables(value: Mapping[str, Any]) -> list[str]:
@@ -370,12 +381,12 @@ def _variables(value: Mapping[str, Any]) -> list[str]:
     return [name] if name else []
 
 
-def _variable(said: Mapping[str, Any]) -> str | None:
-    if not _REFUSED.match(str(said.get("summary"))):
+def _variable(diagnostic: Mapping[str, Any]) -> str | None:
+    if not _REFUSED.match(str(diagnostic.get("summary"))):
         return None
-    snippet = said.get("snippet")
-    found = _NAMED.match(str(snippet.get("code"))) if isinstance(snippet, dict) else None
-    return (found[1] or found[2]) if found else None
+    snippet = diagnostic.get("snippet")
+    name = _NAMED.match(str(snippet.get("code"))) if isinstance(snippet, dict) else None
+    return (name[1] or name[2]) if name else None
 
 
 def _plain_errors(text: str) -> list[str]:

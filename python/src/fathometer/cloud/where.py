@@ -98,6 +98,11 @@ def note(place: LabPlace, new: Where) -> None:
         place.note("where", owner=new.owner, regions=list(new.regions), tag=next(iter(new.tags), None))
 
 
+def kind(cloud: str) -> str:
+    """What owns a lab there, for people."""
+    return _KINDS.get(cloud, "place")
+
+
 def note_things(place: LabPlace, things: Iterable[Resource]) -> None:
     """Notes in which subscription or account things are, if nobody said so before."""
     if known(place).owner is not None:
@@ -105,9 +110,9 @@ def note_things(place: LabPlace, things: Iterable[Resource]) -> None:
     for thing in things:
         for name in ("id", "arn"):
             text = str(thing.values.get(name) or "")
-            found = next((match for pattern in _IDS if (match := pattern.match(text))), None)
-            if found is not None:
-                place.note("where", owner=found[1], regions=[], tag=None)
+            in_id = next((match for pattern in _IDS if (match := pattern.match(text))), None)
+            if in_id is not None:
+                place.note("where", owner=in_id[1], regions=[], tag=None)
                 return
 
 

@@ -16,7 +16,7 @@ import typer
 
 from fathometer.clean import cleaned
 from fathometer.cloud import register, rescued
-from fathometer.cloud.journal import LabPlace, usual
+from fathometer.cloud.journal import LabPlace, all_usual, usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate, hourly
 from fathometer.cloud.tool import Exit, Tool, find_tool, must_read, trial, wait_for_earlier
@@ -48,9 +48,10 @@ def tell(words: str, *, nl: bool = True, err: bool = False) -> bool:
     return True
 
 
-def command_for(verb: str, lab: str, directory: Path) -> str:
+def command_for(verb: str, lab: str, directory: Path, infra: str | None = None) -> str:
     """A command line for a lab."""
     more = [] if directory == usual(lab) else ["--directory", str(directory)]
+    more += [] if infra is None else ["--infra", infra]
     return f"`{shlex.join(['fathom', 'cloud', verb, lab, *more])}`"
 
 
@@ -67,7 +68,7 @@ class Work:
         self.yes = yes
         self.named = None if tool is None else find_tool(tool)
         """The program that the command line names."""
-        self._told: tuple[tuple[object, ...], Mapping[str, Any]] | None = None
+        self._shown: tuple[tuple[object, ...], Mapping[str, Any]] | None = None
 
     @contextlib.contextmanager
     def held(self, *, end_earlier: bool = False) -> Iterator[None]:
@@ -113,7 +114,8 @@ class Work:
 
     def command(self, verb: str) -> str:
         """A command line for this lab."""
-        return command_for(verb, self.lab, self.place.directory)
+        infra = (self.place.begun or {}).get("infra") if verb in {"plan", "up"} else None
+        return command_for(verb, self.lab, self.place.directory, infra)
 
     def exists(self) -> tuple[Resource, ...]:
         """What the state says that there is."""
@@ -130,9 +132,9 @@ class Work:
         if not files:
             return {}
         seen = tuple((f.name, s.st_ino, s.st_size, s.st_mtime_ns) for f in files for s in (f.stat(),))
-        if self._told is None or self._told[0] != seen:
-            self._told = seen, json.loads(self.tool.output("show", "-json"))
-        return self._told[1]
+        if self._shown is None or self._shown[0] != seen:
+            self._shown = seen, json.loads(self.tool.output("show", "-json"))
+        return self._shown[1]
 
     def step(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Exit:
         """A call of the tool, with its entries in the journal."""
@@ -149,7 +151,7 @@ class Work:
         """Why nobody can read the state; None: it can be read. Raises `FathometerError` where the disk, or
         the file's rights, forbid to look.
         """
-        return _broken(self.place.state_file)
+        return _broken(self.place.state_file, self.command("down"))
 
     def emptied_state(self) -> str | None:
         """That the state says nothing of a lab that was begun, in words: as a copy of before its making does,
@@ -161,7 +163,7 @@ class Work:
 
     def broken_aside(self) -> str | None:
         """The same of a state that was set aside."""
-        return _broken(self.place.aside)
+        return _broken(self.place.aside, self.command("down"))
 
     def is_aside(self) -> bool:
         """Whether the tool could not write its state where it belongs, and left it beside that."""
@@ -266,8 +268,8 @@ class Work:
         return f"{self.place.state_file} {what}"
 
 
-def _broken(state: Path) -> str | None:
-    """Why nobody can read a state; None: it can be read."""
+def _broken(state: Path, down: str) -> str | None:
+    """Why nobody can read a state; None: it can be read. `down` removes its lab."""
     try:
         json.loads(state.read_bytes())
     except FileNotFoundError:
@@ -278,14 +280,14 @@ def _broken(state: Path) -> str | None:
         raise FathometerError(
             "read the lab's state",
             f"{state}: {error.strerror}",
-            "see that it can be read; `fathom cloud down` asks the cloud once it is moved elsewhere",
+            f"see that it can be read; once it is moved elsewhere, {down} asks the cloud",
         ) from None
     return None
 
 
-def _says_nothing(state: Path) -> str | None:
+def _says_nothing(state: Path, down: str) -> str | None:
     """Why a state says nothing of a lab that was made, without the tool; None: it names things."""
-    if what := _broken(state):
+    if what := _broken(state, down):
         return what
     document = json.loads(state.read_bytes())
     return EMPTY if isinstance(document, Mapping) and not document.get("resources") else None
@@ -354,7 +356,9 @@ def table(resources: Iterable[Resource]) -> str:
 
 
 def summary(directory: Path, now: datetime) -> str | None:
-    """A line on a lab's directory, of its journal alone; None: it holds no lab."""
+    """A line on a lab's directory, of its journal alone; None: it holds no lab. It names the directory where
+    that is not the usual one, or where no end of its hosts is known.
+    """
     place = LabPlace(directory)
     begun = place.begun
     if begun is None:
@@ -368,10 +372,18 @@ def summary(directory: Path, now: datetime) -> str | None:
         "apply.done": "made",
         "destroy.done": "removed; whether something is left was not found out",
     }.get(None if last is None else str(last["kind"]), "half made, or half removed")
-    if place.is_made and (what := _says_nothing(place.state_file)):
+    down = command_for("down", str(begun.get("lab")), place.directory)
+    if place.is_made and (what := _says_nothing(place.state_file, down)):
         state += f", but {place.state_file.name} {what}: what exists is not known"
-    price = f", estimated at {hourly(float(approved['low']), float(approved['high']))}" if approved else ""
-    if approved and approved.get("unknown"):
-        price += f" without {', '.join(approved['unknown'])}, whose price is not known here"
-    reminder = remaining(place, now) if last is not None else None
-    return cleaned(f"{begun.get('lab')}  {state}{price}; {reminder or directory}")
+    price, unknown = "", ", ".join((approved or {}).get("unknown", ()))
+    if approved and unknown and not float(approved["high"]):
+        price = f", price not known: there is none here of {unknown}"
+    elif approved:
+        price = f", estimated at {hourly(float(approved['low']), float(approved['high']))}"
+        price += f" without {unknown}, whose price is not known here" if unknown else ""
+    parts = [f"{begun.get('lab')}  {state}{price}"]
+    if last is not None and (reminder := remaining(place, now)):
+        parts.append(reminder)
+    if len(parts) == 1 or place.directory.parent != all_usual():
+        parts.append(str(place.directory))
+    return cleaned("; ".join(parts))

@@ -47,21 +47,21 @@ def read_holders(answer: bytes) -> list[Holder]:
     unknown = BadAnswer("it does not say which reflectors run there")
     if len(lines) % 3:
         raise unknown
-    found = []
+    holders = []
     for job, word, stat in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
-        named, now = _JOB.fullmatch(job), _STAT.fullmatch(stat)
+        name, process = _JOB.fullmatch(job), _STAT.fullmatch(stat)
         try:
-            noted = json.loads(word)
-            identity = (noted["pid"], noted["start"], noted["boot"])
+            started = json.loads(word)
+            identity = (started["pid"], started["start"], started["boot"])
         except (ValueError, TypeError, KeyError, RecursionError):
             raise unknown from None
-        fields = now[3].split() if now else []
-        if named is None or now is None or len(fields) <= _START:
+        fields = process[3].split() if process else []
+        if name is None or process is None or len(fields) <= _START:
             raise unknown
         # A number may be another process's by now; one that waits to be collected holds nothing.
-        if now[2] not in "ZXx" and identity == (int(now[1]), int(fields[_START]), boot):
-            found.append(Holder(named[1], named[2], named[3], int(now[1])))
-    return found
+        if process[2] not in "ZXx" and identity == (int(process[1]), int(fields[_START]), boot):
+            holders.append(Holder(name[1], name[2], name[3], int(process[1])))
+    return holders
 
 
 def remedy(holder: Holder, study: str, ssh: SshHost) -> str:
