@@ -164,6 +164,14 @@ def test_a_value_that_the_lab_refuses(attached):
         assert set(err.rstrip().rpartition("; set it with ")[2].split(" and ")) == ways
 
 
+def test_a_value_that_a_module_refuses_names_the_variable(tmp_path, zygote):
+    nat = Cloud(tmp_path, zygote, lab="azure-nat", more=served("azure"))
+    words = ("azure-nat", *GIVEN[1:], "--var", "idle_timeout_minutes=4.5")
+    _, err = nat("plan", *words, code=1)
+    says = "idle_timeout_minutes: Whole minutes from 4 to 120; set it with --var idle_timeout_minutes=VALUE"
+    assert says in err
+
+
 OWN_ROOT = """# Does a lab of one's own work?
 variable "port" {
   type    = number

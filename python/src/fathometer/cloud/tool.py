@@ -41,6 +41,7 @@ _OLDEST: Final = (1, 8)
 _REFUSED: Final = re.compile(r"Invalid value for (?:input )?variable|No value for required variable")
 _NAMED: Final = re.compile(r'\s*(?:"(\w+)"\s*:|variable "(\w+)")')
 """A variable, in the line of a file of settings or of the lab's own that an error points to."""
+_HANDED_ON: Final = re.compile(r"\bvar\.(\w+)")
 _RULE: Final = re.compile(r"\s*This was checked by the validation rule at \S+\s*$")
 _UNSUITED: Final = re.compile(r"The given value is not suitable for \S+ declared at \S+: (.*)", re.DOTALL)
 """As both tools say where the lab's files have a variable, which who gave a value never reads."""
