@@ -386,8 +386,13 @@ def _variable(diagnostic: Mapping[str, Any]) -> str | None:
     if not _REFUSED.match(str(diagnostic.get("summary"))):
         return None
     snippet = diagnostic.get("snippet")
-    name = _NAMED.match(str(snippet.get("code"))) if isinstance(snippet, dict) else None
-    return (name[1] or name[2]) if name else None
+    code = str(snippet.get("code")) if isinstance(snippet, dict) else ""
+    if name := _NAMED.match(code):
+        return name[1] or name[2]
+    # A module that the lab's own files hand the value on to refuses it. In a module it may have another name.
+    file = str((diagnostic.get("range") or {}).get("filename", "/"))
+    names = set(_HANDED_ON.findall(code)) if "/" not in file else set()
+    return names.pop() if len(names) == 1 else None
 
 
 def _plain_errors(text: str) -> list[str]:

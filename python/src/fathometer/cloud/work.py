@@ -224,7 +224,7 @@ class Work:
             self.say(f"{again} goes on from here")
         if ended.interrupted:
             return FathometerError(operation, "it was interrupted", f"{again} goes on")
-        remedy = remedy or advice(ended.words, str(self.place.directory))
+        remedy = remedy or advice(ended.words, str(self.place.directory), self.command("down"))
         return FathometerError(operation, ended.words, remedy)
 
     def say_what_exists(self, *, killed: bool = False) -> bool:
