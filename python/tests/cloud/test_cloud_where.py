@@ -223,7 +223,7 @@ def test_a_journal_that_is_damaged_is_told_as_the_labs(begun):
     place = begun("azure")
     (place.directory / "journal.jsonl").write_text('{"kind": "cloud.beg\n{"kind": "apply.done"}\n')
     with pytest.raises(
-        FathometerError, match=r"the lab's journal.*:1 is no JSON; mend that line, take none out.*/labs"
+        FathometerError, match=r"the lab's journal.*:1 is no JSON; put back a copy of it.*/labs: call"
     ):
         LabPlace(place.directory)
 

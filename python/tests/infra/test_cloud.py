@@ -1,5 +1,6 @@
 """`fathom cloud` with the real OpenTofu (or Terraform) and a real root, against the stand-in provider."""
 
+import json
 import shutil
 import signal
 
@@ -7,6 +8,7 @@ import pytest
 
 from support.lab_of_tofu import GIVEN, Cloud
 from support.machines import until
+from support.programs import fathom
 from support.terraform import program, served
 
 
@@ -160,3 +162,61 @@ def test_a_value_that_the_lab_refuses(attached):
     ):
         _, err = attached("up", "azure-zones", *words, code=1)
         assert set(err.rstrip().rpartition("; set it with ")[2].split(" and ")) == ways
+
+
+def test_a_value_that_a_module_refuses_names_the_variable(tmp_path, zygote):
+    nat = Cloud(tmp_path, zygote, lab="azure-nat", more=served("azure"))
+    words = ("azure-nat", *GIVEN[1:], "--var", "idle_timeout_minutes=4.5")
+    _, err = nat("plan", *words, code=1)
+    says = "idle_timeout_minutes: Whole minutes from 4 to 120; set it with --var idle_timeout_minutes=VALUE"
+    assert says in err
+
+
+OWN_ROOT = """# Does a lab of one's own work?
+variable "port" {
+  type    = number
+  default = 7007
+}
+resource "terraform_data" "host" {}
+output "fathometer" {
+  value = {
+    format = 1
+    lab    = "own"
+    hosts = [
+      { name = "here", address = "198.51.100.1", user = "fathom" },
+      { name = "there", address = "198.51.100.2", user = "fathom" },
+    ]
+    scenarios = [{ label = "path", from = "here", to = "there", port = var.port, tags = {} }]
+  }
+}
+"""
+
+
+@pytest.fixture
+def own(tmp_path, zygote):
+    """Somebody with a lab of their own, whose variable changes nothing but what its output tells."""
+    made = Cloud(tmp_path, zygote, lab="azure-own")
+    root = tmp_path / "infra/azure/own"
+    root.mkdir(parents=True)
+    (root / "main.tf").write_text(OWN_ROOT)
+    return made
+
+
+def test_a_change_of_outputs_alone_is_applied_without_a_question(own):
+    own("up", "azure-own", "--infra", "infra", "--yes")
+    # No host answers: what it would measure is written before that.
+    own("run", "azure-own", "--fathom", fathom(), code=1)
+    study = own.place / "study.toml"
+    assert "7008" not in study.read_text()
+    said = "".join(own("up", "azure-own", "--infra", "infra", "--var", "port=7008"))
+    assert (
+        "nothing is made, changed or removed, and no cost: only what `run` reads of the lab changes" in said
+    )
+    assert "[y/N]" not in said
+    state = json.loads((own.place / "labs/azure/own/terraform.tfstate").read_text())
+    (path,) = state["outputs"]["fathometer"]["value"]["scenarios"]
+    assert path["port"] == 7008
+    assert own.kinds().count("apply.done") == 2
+    assert "everything of it is there" in "".join(own("up", "azure-own", "--infra", "infra"))
+    own("run", "azure-own", "--fathom", fathom(), code=1)
+    assert "7008" in study.read_text()

@@ -18,6 +18,7 @@ directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. F
 | `offline` | the registry of providers cannot be reached |
 | `image` | a directory that each host has in its home, as an image may |
 | `fail-destroy` | it ends before it removes anything, as it can write neither words nor its state |
+| `no-room` | it prints its state when all is made, and ends; a path in it: that file takes all the room |
 | `hold-push` | it waits before it takes back a state until the file is gone, or it is interrupted |
 
 As `az vm delete --ids ADDRESS` somebody takes a host away in the portal: the next plan finds it gone.
@@ -253,6 +254,14 @@ def apply(file):
             if (CLOUD / "die").exists() and (CLOUD / "die").read_text() == address:
                 os.kill(os.getpid(), signal.SIGKILL)
             there.append(address)
+            if (CLOUD / "no-room").exists():
+                if address != ADDRESSES[-1]:
+                    continue
+                if filler := (CLOUD / "no-room").read_text():
+                    sh(f"cat /dev/zero >{filler} 2>/dev/null || :")
+                Path("errored.tfstate").touch()
+                say("log", "Emergency state dump", **{"@module": "terraform.ui", "state": there})
+                fail("Failed to persist state to backend\nthe raw state data is printed above")
             save(there)
             say("apply_complete", f"{address}: Creation complete after 0s [id=x]", hook={"action": "create"})
 

@@ -34,7 +34,7 @@ Directory = Annotated[
     typer.Option(
         "--directory",
         metavar="DIR",
-        help="The lab's state and journal [default: ~/.local/state/fathom/cloud/LAB].",
+        help="Its state and journal [default: fathom/cloud/LAB in $XDG_STATE_HOME, else ~/.local/state].",
     ),
 ]
 Infra = Annotated[

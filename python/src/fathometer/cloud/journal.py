@@ -3,7 +3,7 @@ goes on after any crash.
 
 | kind | fields |
 |---|---|
-| ``cloud.begun`` | ``format``, ``id``, ``lab``, ``tool`` (its path), ``cloud``, ``root`` |
+| ``cloud.begun`` | ``format``, ``id``, ``lab``, ``tool`` (its path), ``cloud``, ``root``, ``infra`` |
 | ``tool.named`` | ``tool``: another program, from then on |
 | ``planned`` | ``names`` (of variables; never their values), ``key``, ``hours``: `up` begins with them |
 | ``settings`` | ``names``, ``expires``, ``key`` (the private one's file): it is about to be made with them |
@@ -14,6 +14,7 @@ goes on after any crash.
 | ``things.seen`` | the state had something after that, for the first time |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
 | ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
+| ``outputs.changed`` | what `run` reads of the lab is about to change: it makes its study anew |
 | ``push.started``, ``push.done``, ``push.failed`` | ``reason``; a state that the tool set aside |
 | ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
 | ``report.agreed`` | ``page``, ``sha256``: somebody agreed that the report replaces what lies there |
@@ -84,7 +85,9 @@ class LabPlace:
             raise FathometerError(
                 "read the lab's journal",
                 error.object,
-                f"mend that line, take none out; what the lab consists of is in {self.directory / _FILES}",
+                "put back a copy of it, if you have one. Without it what the lab consists of is in"
+                f" {self.directory / _FILES}: call `tofu destroy` or `terraform destroy` where"
+                " terraform.tfstate is in there, then move the whole directory elsewhere",
             ) from None
 
     @property
@@ -114,6 +117,18 @@ class LabPlace:
 
     def begin(self, root: labs.Root, tool: str) -> None:
         """Notes that a lab begins here, and takes its files."""
+        try:
+            self._begin(root, tool)
+        except OSError as error:
+            # Many files that cannot be copied are one error, which has no words of its own.
+            what = error.strerror or (error.args[0][0][2] if error.args and error.args[0] else str(error))
+            raise FathometerError(
+                "begin the lab",
+                f"{self.directory}: {what}",
+                "see to room and rights there, or name another with --directory; then call it again",
+            ) from None
+
+    def _begin(self, root: labs.Root, tool: str) -> None:
         if self.begun is None:
             others = [entry.name for entry in self.directory.iterdir() if entry.name != ".lock"]
             if others and others != ["journal.jsonl"]:
@@ -126,6 +141,7 @@ class LabPlace:
                 tool=tool,
                 cloud=root.cloud,
                 root=root.directory.name,
+                infra=root.infra,
             )
         elif self.begun.get("lab") != root.name:
             raise self._wrong(f"it holds the lab {self.begun.get('lab')}")
@@ -213,7 +229,14 @@ class LabPlace:
     def logs(self) -> Path:
         """Of what the tool said."""
         path = self.directory / _LOGS
-        path.mkdir(mode=0o700, exist_ok=True)
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise FathometerError(
+                "work on a lab",
+                f"{path}: {error.strerror}",
+                f"see to room and rights on the disk of {self.directory}, then call it again",
+            ) from None
         return path
 
     @property

@@ -32,6 +32,12 @@ class Root:
     """What it answers: the first words of its ``main.tf``."""
 
     @property
+    def infra(self) -> str | None:
+        """The `--infra` that has it; None: it is one of ours."""
+        where = self.directory.parent.parent.absolute()
+        return None if where == _OWN else str(where)
+
+    @property
     def variables(self) -> frozenset[str]:
         """The names that can be given."""
         names: set[str] = set()

@@ -27,6 +27,9 @@ _CENT: Final = 0.01
 _ROOM: Final = 32 << 20
 _TO_MAKE: Final = timedelta(minutes=10)
 """Hosts are there by then. What takes longer, as a gateway, has no end of its own."""
+_FREE: Final = (
+    "nothing is made, changed or removed, and no cost: only what `run` reads of the lab changes, its outputs"
+)
 _Clock = Callable[[], datetime]
 
 
@@ -69,16 +72,22 @@ def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
                 # A crash between the last thing and its entry.
                 work.place.note("apply.done")
         else:
-            _must_log_in(work, given, proposal)
+            if not planned.is_free:
+                _must_log_in(work, given, proposal)
             _must_not_be_there(work, asked)
             _must_have_room(work.place)
             _must_end_later(work, planned, proposal, clock())
-            _approve(work, planned, price, proposal, clock)
+            if planned.is_free:
+                work.say(_FREE)
+            else:
+                _approve(work, planned, price, proposal, clock)
             where.note(work.place, asked)
             proposal.take(work.place)
             if any(resource.kind in HOSTS for resource in (*planned.made, *planned.removed)):
                 # One at the address of another, also of one that vanished, has keys of its own.
                 work.place.note("keys.void")
+            if planned.outputs:
+                work.place.note("outputs.changed")
             _apply(work, len(planned.made) + len(planned.changed) + len(planned.removed))
         lab = outputs(work)
         try:
@@ -265,8 +274,8 @@ def _show(planned: Plan, price: Price) -> bool:
     ):
         if resources:
             shown += [tell(f"to be {words}: {count(len(resources), 'thing')}"), tell(table(resources))]
-    if planned.is_empty:
-        shown.append(tell("nothing to be done"))
+    if planned.is_free:
+        shown.append(tell(_FREE if planned.outputs else "nothing to be done"))
     return all([*shown, tell(f"costs {price}")])
 
 

@@ -61,6 +61,8 @@ def run(
         file = work.place.directory / "study.toml"
         known = str(work.place.directory / KNOWN_HOSTS)
         goes_on = last is not None and Path(str(last["output"])) == output and like is None and file.is_file()
+        # Of other hosts, ports or users it is another study.
+        goes_on = goes_on and work.place.last("study.started", "outputs.changed") is last
         if not goes_on:
             text = study_text(lab, like.absolute() if like else None, key_of(work), file.parent, known)
             new = file.with_suffix(".new")

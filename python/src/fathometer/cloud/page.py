@@ -26,6 +26,12 @@ def may_replace(work: Work, page: Path) -> None:
     """Asks about what lies where a report is to be, in a lab that is held: before anything is measured, and
     again by `writing`. Raises `FathometerError` where nobody agrees.
     """
+    if page.is_dir():
+        raise FathometerError(
+            "write the report",
+            f"{page} is a directory",
+            "move it elsewhere, or name another --output",
+        )
     if not os.path.lexists(page) or _is_ours(work.place, page):
         return
     if not work.agreed(f"{page} is there, and no run of this lab wrote it as it is. Replace it?"):

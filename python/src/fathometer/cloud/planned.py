@@ -43,10 +43,17 @@ class Plan:
     """Also what is made anew in its place, which is in `made`, too."""
     after: tuple[Resource, ...]
     """Everything that there is afterwards."""
+    outputs: bool = False
+    """Whether what the lab tells of itself changes, by which it is measured on."""
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
+        return not (self.outputs or self.made or self.changed or self.removed)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is made, changed or removed, so that nobody need agree to what it costs."""
         return not (self.made or self.changed or self.removed)
 
     @property
@@ -71,7 +78,9 @@ def read_plan(document: Mapping[str, Any]) -> Plan:
         changed += [there] if "update" in actions else []
         removed += [there] if "delete" in actions else []
         after += [there] if "delete" not in actions or "create" in actions else []
-    return Plan(tuple(made), tuple(changed), tuple(removed), tuple(after))
+    told = (document.get("output_changes") or {}).values()
+    outputs = any(change["actions"] != ["no-op"] for change in told)
+    return Plan(tuple(made), tuple(changed), tuple(removed), tuple(after), outputs)
 
 
 def read_state(document: Mapping[str, Any]) -> tuple[Resource, ...]:

@@ -24,6 +24,8 @@ class Price:
     """Kinds (with what makes their price) for which there is none."""
 
     def __str__(self) -> str:
+        if self.unknown and not self.high:
+            return f"what is not known: there is no price here of {', '.join(self.unknown)}"
         unknown = (
             f", without {', '.join(self.unknown)}, whose price is not known here" if self.unknown else ""
         )

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fathometer.clean import cleaned
-from fathometer.cloud import where
+from fathometer.cloud import rescued, where
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.withheld import Withheld
 from fathometer.errors import FathometerError
@@ -41,6 +41,7 @@ _OLDEST: Final = (1, 8)
 _REFUSED: Final = re.compile(r"Invalid value for (?:input )?variable|No value for required variable")
 _NAMED: Final = re.compile(r'\s*(?:"(\w+)"\s*:|variable "(\w+)")')
 """A variable, in the line of a file of settings or of the lab's own that an error points to."""
+_HANDED_ON: Final = re.compile(r"\bvar\.(\w+)")
 _RULE: Final = re.compile(r"\s*This was checked by the validation rule at \S+\s*$")
 _UNSUITED: Final = re.compile(r"The given value is not suitable for \S+ declared at \S+: (.*)", re.DOTALL)
 """As both tools say where the lab's files have a variable, which who gave a value never reads."""
@@ -166,6 +167,9 @@ class Tool:
         plain: list[str] = []
 
         def take(line: str) -> None:
+            if rescued.is_dump(line):
+                # It is no word of the cloud's, and kept when all of it is there.
+                return
             try:
                 value = json.loads(line)
             except ValueError:
@@ -187,6 +191,7 @@ class Tool:
                 f"see to room and rights on the disk of {self._place.directory}, then call it again",
             ) from None
         with raw.open("wb") as file, raw.open("rb") as back, _signals() as came:
+            rescued.reserve(file.fileno())
             process = self._start(words, file.fileno())
             lines = _Lines(back, take)
             while process.poll() is None:
@@ -203,13 +208,20 @@ class Tool:
                 time.sleep(LOOK_S)
             lines.read(last=True)
         ended.code = process.returncode
+        rescued.keep(self._place, raw, self._say)
         if ended.code != 0 and not ended.errors:
             ended.errors += _plain_errors(self._withheld.text("\n".join(plain)))
         full = trial(raw, bytes(_TRIAL_BYTES)) if ended.code != 0 and not ended.errors else None
         if full is not None and full.errno in {errno.ENOSPC, errno.EDQUOT}:
             # Where it could not write its words.
             ended.errors.append(f"{self.name} left no words: no space left on device ({raw.parent})")
-        text = self._withheld.text(raw.read_text(encoding="utf-8", errors="replace"))
+        self._log(raw)
+        return ended
+
+    def _log(self, raw: Path) -> None:
+        """Makes the log of what it said, without secrets and without a state, which has its own file."""
+        said = raw.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        text = self._withheld.text("".join(line for line in said if not rescued.is_dump(line)))
         log = raw.with_suffix(".log")
         try:
             log.touch(mode=0o600)
@@ -217,7 +229,6 @@ class Tool:
         except OSError as error:
             self._say(f"its words could not be kept, {log}: {error.strerror}")
         raw.unlink()
-        return ended
 
     def output(self, *words: str) -> bytes:
         """What it prints. Raises `FathometerError`."""
@@ -278,6 +289,7 @@ def wait_for_earlier(place: LabPlace, say: Callable[[str], None], *, end: bool) 
         wait_for_tool(place.id, say, end=end)
     finally:
         for raw in place.logs.glob("*.raw"):
+            rescued.keep(place, raw, say)
             # It may hold what the finished log would not.
             raw.unlink()
 
@@ -374,8 +386,13 @@ def _variable(diagnostic: Mapping[str, Any]) -> str | None:
     if not _REFUSED.match(str(diagnostic.get("summary"))):
         return None
     snippet = diagnostic.get("snippet")
-    name = _NAMED.match(str(snippet.get("code"))) if isinstance(snippet, dict) else None
-    return (name[1] or name[2]) if name else None
+    code = str(snippet.get("code")) if isinstance(snippet, dict) else ""
+    if name := _NAMED.match(code):
+        return name[1] or name[2]
+    # A module that the lab's own files hand the value on to refuses it. In a module it may have another name.
+    file = str((diagnostic.get("range") or {}).get("filename", "/"))
+    names = set(_HANDED_ON.findall(code)) if "/" not in file else set()
+    return names.pop() if len(names) == 1 else None
 
 
 def _plain_errors(text: str) -> list[str]:

@@ -19,7 +19,7 @@ def _known() -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(one["find"]), str(one["advice"])) for one in tomllib.loads(text)["trouble"]]
 
 
-def advice(words: str, directory: str = "the lab's directory") -> str:
-    """What to do about an error, by its words; `directory` is the lab's."""
+def advice(words: str, directory: str = "the lab's directory", down: str = "`fathom cloud down`") -> str:
+    """What to do about an error, by its words; `directory` is the lab's, and `down` removes it."""
     found = next((what for pattern, what in _known() if pattern.search(words)), _OTHER)
-    return found.replace("{directory}", directory)
+    return found.replace("{directory}", directory).replace("{down}", down)

@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 import typer
 
 from fathometer.clean import cleaned
-from fathometer.cloud import register
+from fathometer.cloud import register, rescued
 from fathometer.cloud.journal import LabPlace, all_usual, usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate, hourly
@@ -48,9 +48,10 @@ def tell(words: str, *, nl: bool = True, err: bool = False) -> bool:
     return True
 
 
-def command_for(verb: str, lab: str, directory: Path) -> str:
+def command_for(verb: str, lab: str, directory: Path, infra: str | None = None) -> str:
     """A command line for a lab."""
     more = [] if directory == usual(lab) else ["--directory", str(directory)]
+    more += [] if infra is None else ["--infra", infra]
     return f"`{shlex.join(['fathom', 'cloud', verb, lab, *more])}`"
 
 
@@ -78,6 +79,7 @@ class Work:
             self.place = LabPlace(self.place.directory)
             if self.place.begun is not None:
                 wait_for_earlier(self.place, self.say, end=end_earlier)
+                rescued.bring_back(self.place, self.say)
                 if self.named is not None and self.named != self.place.program:
                     must_read(self.place, self.named)
                     self.place.note("tool.named", tool=self.named)
@@ -112,7 +114,8 @@ class Work:
 
     def command(self, verb: str) -> str:
         """A command line for this lab."""
-        return command_for(verb, self.lab, self.place.directory)
+        infra = (self.place.begun or {}).get("infra") if verb in {"plan", "up"} else None
+        return command_for(verb, self.lab, self.place.directory, infra)
 
     def exists(self) -> tuple[Resource, ...]:
         """What the state says that there is."""
@@ -148,7 +151,7 @@ class Work:
         """Why nobody can read the state; None: it can be read. Raises `FathometerError` where the disk, or
         the file's rights, forbid to look.
         """
-        return _broken(self.place.state_file)
+        return _broken(self.place.state_file, self.command("down"))
 
     def emptied_state(self) -> str | None:
         """That the state says nothing of a lab that was begun, in words: as a copy of before its making does,
@@ -160,7 +163,7 @@ class Work:
 
     def broken_aside(self) -> str | None:
         """The same of a state that was set aside."""
-        return _broken(self.place.aside)
+        return _broken(self.place.aside, self.command("down"))
 
     def is_aside(self) -> bool:
         """Whether the tool could not write its state where it belongs, and left it beside that."""
@@ -221,7 +224,7 @@ class Work:
             self.say(f"{again} goes on from here")
         if ended.interrupted:
             return FathometerError(operation, "it was interrupted", f"{again} goes on")
-        remedy = remedy or advice(ended.words, str(self.place.directory))
+        remedy = remedy or advice(ended.words, str(self.place.directory), self.command("down"))
         return FathometerError(operation, ended.words, remedy)
 
     def say_what_exists(self, *, killed: bool = False) -> bool:
@@ -265,8 +268,8 @@ class Work:
         return f"{self.place.state_file} {what}"
 
 
-def _broken(state: Path) -> str | None:
-    """Why nobody can read a state; None: it can be read."""
+def _broken(state: Path, down: str) -> str | None:
+    """Why nobody can read a state; None: it can be read. `down` removes its lab."""
     try:
         json.loads(state.read_bytes())
     except FileNotFoundError:
@@ -277,14 +280,14 @@ def _broken(state: Path) -> str | None:
         raise FathometerError(
             "read the lab's state",
             f"{state}: {error.strerror}",
-            "see that it can be read; `fathom cloud down` asks the cloud once it is moved elsewhere",
+            f"see that it can be read; once it is moved elsewhere, {down} asks the cloud",
         ) from None
     return None
 
 
-def _says_nothing(state: Path) -> str | None:
+def _says_nothing(state: Path, down: str) -> str | None:
     """Why a state says nothing of a lab that was made, without the tool; None: it names things."""
-    if what := _broken(state):
+    if what := _broken(state, down):
         return what
     document = json.loads(state.read_bytes())
     return EMPTY if isinstance(document, Mapping) and not document.get("resources") else None
@@ -369,11 +372,15 @@ def summary(directory: Path, now: datetime) -> str | None:
         "apply.done": "made",
         "destroy.done": "removed; whether something is left was not found out",
     }.get(None if last is None else str(last["kind"]), "half made, or half removed")
-    if place.is_made and (what := _says_nothing(place.state_file)):
+    down = command_for("down", str(begun.get("lab")), place.directory)
+    if place.is_made and (what := _says_nothing(place.state_file, down)):
         state += f", but {place.state_file.name} {what}: what exists is not known"
-    price = f", estimated at {hourly(float(approved['low']), float(approved['high']))}" if approved else ""
-    if approved and approved.get("unknown"):
-        price += f" without {', '.join(approved['unknown'])}, whose price is not known here"
+    price, unknown = "", ", ".join((approved or {}).get("unknown", ()))
+    if approved and unknown and not float(approved["high"]):
+        price = f", price not known: there is none here of {unknown}"
+    elif approved:
+        price = f", estimated at {hourly(float(approved['low']), float(approved['high']))}"
+        price += f" without {unknown}, whose price is not known here" if unknown else ""
     parts = [f"{begun.get('lab')}  {state}{price}"]
     if last is not None and (reminder := remaining(place, now)):
         parts.append(reminder)

@@ -43,15 +43,28 @@ def locked(
     """Holds a directory, so that two of us do not work in it at once; the file names who does. `work` and
     `remedy` are the words for who comes second.
     """
-    with (output / LOCK).open("a+") as file:
+    try:
+        opened = (output / LOCK).open("a+")
+    except OSError as error:
+        raise _not_held(work, output, error) from None
+    with opened as file:
         try:
             fcntl.fcntl(file, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
         except OSError:
             raise FathometerError(work, f"{output} is being run already", remedy) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+        # A number that had no room stays in the buffer, and would fail once more when the file is closed.
+        try:
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), str(os.getpid()).encode())
+        except OSError as error:
+            raise _not_held(work, output, error) from None
         yield
+
+
+def _not_held(work: str, output: Path, error: OSError) -> FathometerError:
+    return FathometerError(
+        work, f"{output / LOCK}: {error.strerror}", "see that you may write there, and that the disk has room"
+    )
 
 
 def is_held(output: Path) -> bool:

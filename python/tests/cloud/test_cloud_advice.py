@@ -1,0 +1,48 @@
+"""What errors advise can be called as it stands."""
+
+import pytest
+
+from fathometer.cloud.journal import LabPlace
+from fathometer.cloud.labs import find
+from fathometer.cloud.page import may_replace
+from fathometer.cloud.prices import Price
+from fathometer.cloud.work import Work
+from fathometer.errors import FathometerError
+
+
+def test_a_lab_of_another_infra_is_gone_on_with_by_naming_it(tmp_path):
+    (tmp_path / "infra/azure/own").mkdir(parents=True)
+    (tmp_path / "infra/azure/own/main.tf").write_text("# Why?\n")
+    place = LabPlace(tmp_path / "lab")
+    place.make()
+    place.begin(find(tmp_path / "infra", "azure-own"), "tofu")
+    work = Work(place, "azure-own", yes=True)
+    assert work.command("up").endswith(f"--infra {tmp_path}/infra`")
+    assert "--infra" not in work.command("down")
+
+
+def test_a_state_that_cannot_be_read_names_the_lab_to_remove(tmp_path):
+    place = LabPlace(tmp_path / "lab")
+    place.make()
+    place.begin(find(None, "azure-zones"), "tofu")
+    place.state_file.mkdir()
+    with pytest.raises(
+        FathometerError,
+        match=rf"`fathom cloud down azure-zones --directory {place.directory}` asks the cloud",
+    ):
+        Work(place, "azure-zones", yes=True).broken_state()
+
+
+def test_a_price_that_nobody_knows_is_not_nothing():
+    price = str(Price(0.0, 0.0, "2026-11-23", ("terraform_data",)))
+    assert "0.00" not in price
+    assert "not known" in price
+    assert "terraform_data" in price
+    assert str(Price(0.0, 0.0, "2026-11-23", ())).startswith("0.00 $ an hour")
+
+
+def test_a_report_is_not_to_replace_a_directory(tmp_path):
+    (tmp_path / "page.html").mkdir()
+    work = Work(LabPlace(tmp_path / "lab"), "azure-zones", yes=True)
+    with pytest.raises(FathometerError, match=r"page\.html is a directory; move it elsewhere"):
+        may_replace(work, tmp_path / "page.html")
