@@ -32,12 +32,11 @@ impl Reported {
     /// What the reflector calls so long ago is counted from there.
     pub(super) fn answers(self) -> impl Iterator<Item = Self> {
         let held_up_ns = self.at_ns.saturating_sub(self.asked_ns);
-        let steps = held_up_ns.div_ceil(TOLD_WITHIN_NS).min(TIMES);
         // Within what such times are known to there is one.
-        let steps = if held_up_ns <= TOLD_WITHIN_NS { 0 } else { steps };
+        let steps =
+            if held_up_ns > TOLD_WITHIN_NS { held_up_ns.div_ceil(TOLD_WITHIN_NS).min(TIMES) } else { 0 };
         (0..=steps).map(move |step| {
-            let at_ns = self.at_ns - (held_up_ns / steps.max(1) * step).min(held_up_ns);
-            let at_ns = if step == steps && steps > 0 { self.asked_ns } else { at_ns };
+            let at_ns = self.at_ns - held_up_ns * step / steps.max(1);
             Self { asked_ns: at_ns, at_ns, ..self }
         })
     }
