@@ -27,8 +27,6 @@ type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
 #[derive(Debug, Default)]
 pub struct Packer {
     encoder: Encoder,
-    /// A batch is being ended.
-    ending: bool,
     /// Batches that are ready, and the one that is being ended, after [`Packer::from`] bytes that are not theirs.
     bytes: Vec<u8>,
     from: usize,
@@ -70,15 +68,15 @@ impl Packer {
         self.sent_ns = sample.sent_ns;
         if self.encoder.rows() >= BATCH_ROWS {
             self.begin_ending();
-        } else if self.ending {
-            self.ending = !self.encoder.end_column(&mut self.bytes);
+        } else {
+            self.encoder.end_column(&mut self.bytes);
         }
-        if self.samples >= AT_ONCE && !self.ending { self.give() } else { None }
+        if self.samples >= AT_ONCE && !self.encoder.is_ending() { self.give() } else { None }
     }
 
     /// The batch is full; it is ended while the next one fills.
     fn begin_ending(&mut self) {
-        self.end();
+        self.encoder.end(&mut self.bytes);
         if self.bytes.is_empty() {
             self.bytes = self.spare.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default();
             self.bytes.reserve(ROOM + BLOCK);
@@ -88,13 +86,6 @@ impl Packer {
         self.samples += self.encoder.rows();
         self.ended_ns = self.sent_ns;
         self.encoder.begin_ending(BLOCK, &mut self.bytes);
-        self.ending = true;
-    }
-
-    fn end(&mut self) {
-        while self.ending {
-            self.ending = !self.encoder.end_column(&mut self.bytes);
-        }
     }
 
     /// Gives what was taken; `None`: nothing was.
@@ -102,7 +93,7 @@ impl Packer {
         if self.encoder.rows() > 0 {
             self.begin_ending();
         }
-        self.end();
+        self.encoder.end(&mut self.bytes);
         self.give()
     }
 

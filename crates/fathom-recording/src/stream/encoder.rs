@@ -107,7 +107,7 @@ impl Encoder {
     /// Appends the batch to `out`, filled up to a multiple of `unit` bytes.
     pub(crate) fn finish(&mut self, unit: usize, out: &mut Vec<u8>) {
         self.begin_ending(unit, out);
-        while !self.end_column(out) {}
+        self.end(out);
     }
 
     /// How many rows the batch to come has.
@@ -115,10 +115,15 @@ impl Encoder {
         self.filling.count
     }
 
+    /// Whether a batch is being ended.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.count > 0
+    }
+
     /// Begins to append the batch to `out`, where it will fill a multiple of `unit` bytes. One that is being ended must be
     /// whole by then.
     pub(crate) fn begin_ending(&mut self, unit: usize, out: &mut Vec<u8>) {
-        debug_assert_eq!(self.ending.count, 0, "the batch before is not whole");
+        debug_assert!(!self.is_ending(), "the batch before is not whole");
         debug_assert!(self.filling.count > 0, "a batch without rows has shorter metadata");
         std::mem::swap(&mut self.filling, &mut self.ending);
         let padded = |bytes: &[u8]| bytes.len().next_multiple_of(8);
@@ -137,10 +142,20 @@ impl Encoder {
         out.resize(out.len() + len, 0);
     }
 
-    /// Appends a further column of the batch that is being ended to the same `out`; true: the batch is whole.
-    pub(crate) fn end_column(&mut self, out: &mut Vec<u8>) -> bool {
+    /// Appends what is left of the batch that is being ended, if one is, to the same `out`.
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
+        while self.is_ending() {
+            self.end_column(out);
+        }
+    }
+
+    /// Appends a further column of the batch that is being ended, if one is, to the same `out`.
+    pub(crate) fn end_column(&mut self, out: &mut Vec<u8>) {
+        if !self.is_ending() {
+            return;
+        }
         let (at, place) = (self.place.columns, &mut self.place);
-        let Some(values) = self.ending.columns.get_mut(at) else { return true };
+        let values = &mut self.ending.columns[at];
         let body = place.metadata.end;
         place.nodes[at] = FieldNode::new(self.ending.count as i64, values.nulls as i64);
         place.buffers[at] = [values.validity(), &values.bytes].map(|bytes| {
@@ -154,13 +169,12 @@ impl Encoder {
         values.clear();
         place.columns += 1;
         if place.columns < COLUMNS.len() {
-            return false;
+            return;
         }
         let (checksum, metadata) = (place.checksum.clone().finalize(), place.metadata.clone());
         let written = self.metadata(checksum, out.len() - body);
         out[metadata][..written.len()].copy_from_slice(written);
         self.ending.count = 0;
-        true
     }
 
     /// The metadata of the batch that is being ended, by what is known of it.
