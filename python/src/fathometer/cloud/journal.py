@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fathometer.cloud import labs
+from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
 from fathometer.study.journal import Journal, read_journal
 
@@ -271,14 +272,8 @@ class LabPlace:
     def _write(self, name: str, values: Mapping[str, Any]) -> None:
         # The tool reads JSON, which has no NaN.
         text = json.dumps(values, indent=1, allow_nan=False) + "\n"
-        new = self.root / f".{name}.new"
         try:
-            new.touch(mode=0o600)
-            with new.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            new.rename(self.root / name)
+            write_whole(self.root / name, text)
         except OSError as error:
             raise FathometerError(
                 "write the lab's settings",

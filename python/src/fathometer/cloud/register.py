@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from fathometer.cloud.journal import LabPlace, all_usual
 from fathometer.cloud.where import Where, known
+from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
 
 _FORMAT: Final = 1
@@ -105,17 +106,10 @@ def note(place: LabPlace, *, may_exist: bool) -> str | None:
     with contextlib.suppress(OSError, ValueError):
         if file.read_text(encoding="utf-8") == text:
             return None
-    new = file.with_suffix(f".{os.getpid()}.new")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with new.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        new.rename(file)
+        write_whole(file, text)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
         return f"{file}: {error.strerror}"
     return None
 

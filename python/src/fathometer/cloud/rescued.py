@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from fathometer.cloud.journal import LabPlace, all_usual
+from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
 
 _RESERVED: Final = 8 << 20
@@ -118,18 +119,5 @@ def _elsewhere(place: LabPlace) -> Iterator[Path]:
 
 
 def _write(file: Path, text: str) -> None:
-    """All of it or nothing, readable by its owner alone, and on disk when this returns."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = file.with_name(f"{file.name}.new")
-    new.unlink(missing_ok=True)
-    try:
-        new.touch(mode=0o600, exist_ok=False)
-        with new.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        new.replace(file)
-    except OSError:
-        with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise
+    write_whole(file, text)
