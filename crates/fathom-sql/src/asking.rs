@@ -3,6 +3,7 @@
 
 use crate::beside::Beside;
 use crate::error::Trouble;
+use crate::lock::lock;
 use crate::query::{Answer, Asker};
 use crate::record::Record;
 use crate::turns::Turns;
@@ -139,7 +140,7 @@ impl<'a> Shared<'a> {
     }
 
     pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.book)
     }
 
     /// The end of what it shares.

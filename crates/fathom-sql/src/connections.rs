@@ -1,5 +1,6 @@
 //! Several connections that ask side by side: their logins, and what the run makes of one that is lost.
 
+use crate::lock::lock;
 use crate::protocol::{Protocol, Watch};
 use crate::session::Login;
 use crate::{Config, Error};
@@ -45,10 +46,10 @@ pub(crate) fn open(
     let log_in = || {
         while next() {
             match begin(login, config) {
-                Ok(session) => open.lock().unwrap_or_else(PoisonError::into_inner).push(session),
+                Ok(session) => lock(&open).push(session),
                 Err(error) => {
                     is_over.store(true, Ordering::Relaxed);
-                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    lock(&failed).get_or_insert(error);
                 }
             }
         }

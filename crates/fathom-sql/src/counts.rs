@@ -2,11 +2,12 @@
 //! its own, so that nothing of it is in a query's time. It is read alone: nobody's counts are ever set back.
 
 use crate::connections::Begin;
+use crate::lock::lock;
 use crate::protocol::{Protocol, Shown, Waits, Watch};
 use crate::session::Login;
 use crate::{Config, Error};
 use fathom_core::query::Counted;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Nothing but a figure is lost by an answer that does not come.
@@ -54,10 +55,6 @@ pub(crate) struct Counting {
     counts: Mutex<Option<Counts>>,
     /// Why not, where that is still to be said.
     uncounted: Mutex<Option<Error>>,
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Counting {

@@ -19,6 +19,7 @@ mod counts;
 mod error;
 mod limit;
 mod link;
+mod lock;
 mod looks;
 mod mysql;
 mod patience;

@@ -1,6 +1,7 @@
 //! What the server's backends do while queries run, asked on a second connection, which is the same for all sessions of a run.
 //! Nobody is asked where no query has run for some milliseconds, and the longer one runs the more rarely.
 
+use crate::lock::lock;
 use crate::protocol::{Protocol, Watch};
 use crate::session::Login;
 use crate::{Error, Stop};
@@ -8,7 +9,7 @@ use fathom_core::query::{ServerState, Since};
 use fathom_os::clock::mono_ns;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -283,10 +284,6 @@ impl Shared {
         }
         Ok(())
     }
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The error outside is of the session that looks, the other one of what it says of the one that is looked at.

@@ -1,5 +1,6 @@
 //! Writes the recording on a thread of its own: round trips as any probe's rows, queries in `queries-*.parquet`.
 
+use crate::lock::lock;
 use crate::{Error, Recording};
 use fathom_core::event::EventKind;
 use fathom_core::sample::Sample;
@@ -15,7 +16,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -116,7 +117,7 @@ impl Record {
 
     pub(crate) fn query(&self, query: Query, began_mono_ns: u64) {
         if self.1.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
-            self.1.lost.lock().unwrap_or_else(PoisonError::into_inner).add(&query);
+            lock(&self.1.lost).add(&query);
             return;
         }
         self.1.waiting.fetch_add(1, Ordering::Relaxed);
@@ -225,7 +226,7 @@ fn write(
         }
     }
     note(&mut failed, flush(&mut queries, backlog), tell);
-    let mut lost = backlog.lost.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut lost = lock(&backlog.lost).clone();
     queries.unwritten().iter().for_each(|query| lost.add(query));
     let is_lossy = lost.all() > 0;
     let mut end =
