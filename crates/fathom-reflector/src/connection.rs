@@ -60,6 +60,10 @@ struct Held {
     received_mono_ns: u64,
 }
 
+/// What a read brought, which lies in the scratch buffer.
+#[derive(Debug)]
+pub(crate) struct Read(io::Result<usize>);
+
 /// How a turn ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -213,9 +217,27 @@ impl Connection {
         Introduction { port, failure, received_ago_ms, ..clock.introduction(silence) }
     }
 
-    /// Echoes what there is, up to its share.
-    pub(crate) fn turn(&mut self, shared: &mut Shared, ask: Ask<'_>) -> Turn {
-        self.try_turn(shared, ask).unwrap_or_else(|e| self.failed(&e))
+    /// Echoes what there is, up to its share. `read`: what the first read brought, where it has been
+    /// [tried](Connection::try_read) already.
+    pub(crate) fn turn(&mut self, read: Option<Read>, shared: &mut Shared, ask: Ask<'_>) -> Turn {
+        self.try_turn(read, shared, ask).unwrap_or_else(|e| self.failed(&e))
+    }
+
+    /// Reads what is there into the scratch buffer, for the turn that comes next; none: nothing is there, or what came before
+    /// has not gone back yet.
+    pub(crate) fn try_read(&mut self, shared: &mut Shared) -> Option<Read> {
+        if self.held.is_some() {
+            return None;
+        }
+        let read = self.read(shared);
+        let nothing = matches!(&read, Err(e) if e.kind() == io::ErrorKind::WouldBlock);
+        (!nothing).then_some(Read(read))
+    }
+
+    fn read(&mut self, shared: &mut Shared) -> io::Result<usize> {
+        let len = shared.read_len();
+        let before = self.put_before(shared);
+        read_now(&self.stream, &mut shared.scratch[before..len])
     }
 
     fn failed(&mut self, error: &io::Error) -> Turn {
@@ -234,14 +256,14 @@ impl Connection {
         Turn::Failed
     }
 
-    fn try_turn(&mut self, shared: &mut Shared, ask: Ask<'_>) -> io::Result<Turn> {
+    fn try_turn(&mut self, first: Option<Read>, shared: &mut Shared, ask: Ask<'_>) -> io::Result<Turn> {
         if !self.write_held(shared, ask)? {
             return Ok(Turn::Waiting);
         }
+        let mut first = first;
         for _ in 0..READS_A_TURN {
-            let len = shared.read_len();
-            let before = self.put_before(shared);
-            let read = match read_now(&self.stream, &mut shared.scratch[before..len]) {
+            let (len, before) = (shared.read_len(), self.intake.held().len());
+            let read = match first.take().map_or_else(|| self.read(shared), |Read(first)| first) {
                 Ok(0) => return Ok(Turn::Finished),
                 Ok(read) => read,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Turn::Waiting),

@@ -6,7 +6,7 @@ use crate::address::Protocol;
 use crate::alone::{Alone, Returned, Streak};
 use crate::clock::{Clock, OBSERVE_EVERY_NS};
 use crate::config::Config;
-use crate::connection::{Connection, Shared, Turn};
+use crate::connection::{Connection, Read, Shared, Turn};
 use crate::datagram::Datagrams;
 use crate::error::Error;
 use crate::flows::{Ended, Flows};
@@ -36,7 +36,7 @@ const EVENTS_A_TURN: usize = 1_024;
 /// With `--spin`, so many connections at most are tried without asking the kernel which has something...
 const SPUN_ON: u32 = 4;
 /// ...so often before it is asked for anything else.
-const SPINS_A_TURN: u32 = 16;
+const SPINS_A_TURN: u32 = 64;
 /// A UDP peer counts as present for so long after its last datagram.
 const UDP_PRESENT_NS: u64 = 10_000_000_000;
 
@@ -202,7 +202,12 @@ impl Server {
         }
         for _ in 0..SPINS_A_TURN {
             for slot in 0..self.slots.len() {
-                self.serve_connection(slot, Token(FIRST_SOCKET + self.sockets.len() + slot));
+                let Some(connection) = &mut self.slots[slot] else { continue };
+                // Only where something came is it served: a connection goes out of its slot for that, and a try that finds
+                // nothing is to be as short as it can.
+                if let Some(read) = connection.try_read(&mut self.shared) {
+                    self.serve_connection(slot, Token(FIRST_SOCKET + self.sockets.len() + slot), Some(read));
+                }
             }
         }
     }
@@ -290,7 +295,7 @@ impl Server {
     /// Gives one socket or connection its turn.
     fn serve(&mut self, token: Token, now_ns: u64) {
         if let Some(slot) = self.slot_of(token) {
-            self.serve_connection(slot, token);
+            self.serve_connection(slot, token, None);
             return;
         }
         let index = token.0 - FIRST_SOCKET;
@@ -307,12 +312,12 @@ impl Server {
         }
     }
 
-    fn serve_connection(&mut self, slot: usize, token: Token) {
+    fn serve_connection(&mut self, slot: usize, token: Token, read: Option<Read>) {
         // Out of its slot meanwhile, so that it can ask about all the others.
         let Some(mut connection) = self.slots[slot].take() else { return };
         let (flows, slots) = (&self.flows, &self.slots);
         let ask = |question: &Question, clock: &Clock| flows.reply(question, slots, clock);
-        let turn = connection.turn(&mut self.shared, &ask);
+        let turn = connection.turn(read, &mut self.shared, &ask);
         if let Some(key) = connection.introduces_itself() {
             self.flows.opened(key, slot as u32);
         }

@@ -1,7 +1,7 @@
 //! How a reflector starts, ends, and refuses to start.
 
 use crate::reflector::{FATHOM, Reflector, connect, is_root, round_trip, skip};
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::process::{Command, Output};
 
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
@@ -39,6 +39,34 @@ fn spinning_serves_too() {
     let reflector = Reflector::start("127.0.0.1:0", &["--spin", "--cpu", "0"]);
     assert_eq!(round_trip(&mut reflector.connect(), b"in"), b"in");
     assert_eq!(reflector.stop().0["connections"], 1);
+}
+
+/// A spinning reflector tries reads only of who takes what it was sent: the others are waited for as without `--spin`.
+#[test]
+fn spinning_holds_what_is_not_read_and_sends_it_when_it_is() {
+    const LEN: usize = 16 << 20;
+    let reflector = Reflector::start("127.0.0.1:0", &["--spin"]);
+    let (mut full, mut other) = (reflector.connect(), reflector.connect());
+    // From 1 on: zeros at the beginning would pass for nothing having come.
+    let sent: Vec<u8> = (1..=251).cycle().take(LEN).collect();
+    full.set_nonblocking(true).expect("a mode");
+    // Both ends' buffers are full when nothing more goes after the reflector has had turns enough.
+    let (mut written, mut refused) = (0, 0);
+    while refused < 100 {
+        match full.write(&sent[written..]) {
+            Ok(n) => (written, refused) = (written + n, 0),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => refused += 1,
+            Err(e) => panic!("after {written}: {e}"),
+        }
+        assert!(written < LEN, "all of it fits into the buffers of the kernel: send more");
+        assert_eq!(round_trip(&mut other, b"beside it"), b"beside it");
+    }
+    full.set_nonblocking(false).expect("a mode");
+    let mut back = vec![0; written];
+    full.read_exact(&mut back).expect("all that went comes back");
+    assert!(back == sent[..written]);
+    assert_eq!(round_trip(&mut full, b"in"), b"in");
+    assert_eq!(reflector.stop().0["connections"], 2);
 }
 
 #[test]
@@ -130,7 +158,7 @@ fn without_descriptors_it_says_so_once_and_goes_on() {
     assert_eq!(round_trip(&mut first, b"still in"), b"still in");
     drop(held);
     let mut echo = [0; 5];
-    std::io::Read::read_exact(&mut waiting, &mut echo).expect("its turn comes");
+    Read::read_exact(&mut waiting, &mut echo).expect("its turn comes");
     assert_eq!(&echo, b"later");
     let (_, said) = reflector.stop();
     assert!(!said.contains("cannot take another"), "it was said once before: {said}");
