@@ -26,20 +26,6 @@ from fathometer.study.processes import MARK
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-def made(tmp_path):
-    """The place of a lab that was made."""
-    place = LabPlace(tmp_path / "lab")
-    place.make()
-    place.note("cloud.begun", cloud="azure", root="nat", id=uuid.uuid4().hex, tool="tofu", lab="azure-nat")
-    place.note("approved", addresses=["a"], low=0.1, high=0.2, unknown=["azurerm_thing M128", "own_thing"])
-    place.note("apply.started")
-    place.note("apply.done")
-    place.root.mkdir(parents=True)
-    place.state_file.write_text(json.dumps({"version": 4, "resources": [{"mode": "managed"}]}))
-    return place
-
-
 def test_what_has_no_price_is_listed_without_one(made):
     said = summary(made.directory, NOW)
     assert "made, estimated at 0.10 to 0.20 $ an hour without azurerm_thing M128, own_thing, whose" in said
@@ -65,29 +51,6 @@ def test_a_lab_whose_state_says_nothing_is_not_just_listed_as_made(made, text, w
     made.state_file.unlink() if text is None else made.state_file.write_text(text)
     said = summary(made.directory, NOW)
     assert f"made, but terraform.tfstate {what}: what exists is not known, estimated" in said
-
-
-@pytest.fixture
-def listed(made, tmp_path, monkeypatch):
-    """`fathom cloud` for somebody who made the lab, and `az` as it is to answer."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("ARM_SUBSCRIPTION_ID", raising=False)
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    made.note("where", owner="0-1", regions=[], tag="fathom-nat")
-    assert register.note(made, may_exist=False) is None
-
-    def az(text, name="az"):
-        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / "bin" / name).chmod(0o755)
-
-    def call(*words, code=0):
-        done = CliRunner().invoke(cloud_app, [*map(str, words)])
-        assert done.exit_code == code, done.output
-        return done.output + (str(done.exception) if isinstance(done.exception, FathometerError) else "")
-
-    call.az = az
-    return call
 
 
 def test_a_lab_elsewhere_is_listed_without_being_named(made, listed):

@@ -84,6 +84,8 @@ class Person:
             "PATH": path,
             "FATHOM_TEST_CLOUD": str(self.cloud),
             "ARM_CLIENT_SECRET": SECRET,
+            # azurerm wants one, and without it nobody knows where a lab is.
+            "ARM_SUBSCRIPTION_ID": "0",
         }
         self.env = {**kept, **own}
         self.started = []

@@ -68,12 +68,18 @@ def _usual() -> tuple[list[Path], list[str]]:
 
 def _gone(entry: register.Entry) -> str:
     what, when = "is gone", ""
+    down = command_for("down", entry.lab, entry.directory)
     if entry.directory.is_dir():
         what = "holds another lab or none"
+        there = LabPlace(entry.directory)
         # By its name and directory `down` would remove that one.
-        if LabPlace(entry.directory).begun is not None:
+        if there.begun is not None:
             when = " once the lab that is there now is removed"
-    down = command_for("down", entry.lab, entry.directory)
+        elif states := there.states:
+            return (
+                f"{entry.lab}  the journal in {entry.directory} is gone, and {states[0]} is there: what exists"
+                f"{entry.where.words} may go on costing; {down} says what to do"
+            )
     return (
         f"{entry.lab}  {entry.directory} {what}, with its state: what exists{entry.where.words} is not"
         f" known, and may go on costing; {down} asks the cloud{when}. If it was moved, name it once:"

@@ -52,7 +52,7 @@ _PLANNED: Final = "lab.planned.tfvars.json"
 """A proposal that could be planned, of a lab of which nothing is made: it holds for `up`."""
 _LOGS: Final = "logs"
 KNOWN_HOSTS: Final = "known_hosts"
-_STATE: Final = "terraform.tfstate"
+STATE: Final = "terraform.tfstate"
 _ASIDE: Final = "errored.tfstate"
 
 
@@ -132,6 +132,8 @@ class LabPlace:
     def _begin(self, root: labs.Root, tool: str) -> None:
         if self.begun is None:
             others = [entry.name for entry in self.directory.iterdir() if entry.name != ".lock"]
+            if states := self.states:
+                raise self._wrong(f"its journal is gone, and {states[0]} is there, which `down` looks at")
             if others and others != ["journal.jsonl"]:
                 raise self._wrong("it holds something else")
             self.note(
@@ -197,12 +199,17 @@ class LabPlace:
     @property
     def state_file(self) -> Path:
         """Where the tool keeps what there is. It writes it in place: a full disk tears it."""
-        return self.root / _STATE
+        return self.root / STATE
 
     @property
     def aside(self) -> Path:
         """Where the tool leaves a state that it could not write where it belongs."""
         return self.root / _ASIDE
+
+    @property
+    def states(self) -> list[Path]:
+        """Every state that lies in the directory, also where no journal says which root it is of."""
+        return [f for name in (STATE, _ASIDE) for f in sorted(self.directory.glob(f"{_FILES}/*/*/{name}"))]
 
     @property
     def may_exist(self) -> bool:

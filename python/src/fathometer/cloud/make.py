@@ -139,6 +139,11 @@ def _must_not_be_there(work: Work, asked: where.Where) -> None:
             f"{cleaned(answer.things[0])}",
             f"{work.command('down')} lists what is left of it",
         )
+    if not place.begun_in_vain:
+        # What is made where nobody looked is paid for twice.
+        where.must_prove(
+            asked, "make the lab", f"{work.command('up')} again", "begin anew with --directory DIR"
+        )
 
 
 def outputs(work: Work) -> Lab:

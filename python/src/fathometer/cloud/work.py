@@ -48,9 +48,10 @@ def tell(words: str, *, nl: bool = True, err: bool = False) -> bool:
     return True
 
 
-def command_for(verb: str, lab: str, directory: Path, infra: str | None = None) -> str:
+def command_for(verb: str, lab: str, directory: Path, infra: str | None = None, *options: str) -> str:
     """A command line for a lab."""
-    more = [] if directory == usual(lab) else ["--directory", str(directory)]
+    more = [*options]
+    more += [] if directory == usual(lab) else ["--directory", str(directory)]
     more += [] if infra is None else ["--infra", infra]
     return f"`{shlex.join(['fathom', 'cloud', verb, lab, *more])}`"
 
@@ -112,10 +113,10 @@ class Work:
             raise FathometerError("go on", "nobody answered", "answer y, or add --yes")
         return answer.strip().lower() in {"y", "yes"}
 
-    def command(self, verb: str) -> str:
+    def command(self, verb: str, *options: str) -> str:
         """A command line for this lab."""
         infra = (self.place.begun or {}).get("infra") if verb in {"plan", "up"} else None
-        return command_for(verb, self.lab, self.place.directory, infra)
+        return command_for(verb, self.lab, self.place.directory, infra, *options)
 
     def exists(self) -> tuple[Resource, ...]:
         """What the state says that there is."""
@@ -291,6 +292,15 @@ def _says_nothing(state: Path, down: str) -> str | None:
         return what
     document = json.loads(state.read_bytes())
     return EMPTY if isinstance(document, Mapping) and not document.get("resources") else None
+
+
+def named_by(state: Path, down: str) -> int | None:
+    """How many things a state names, without the tool; None: it is torn."""
+    if what := _broken(state, down):
+        return None if what == _TORN else 0
+    document = json.loads(state.read_bytes())
+    things = document.get("resources") if isinstance(document, Mapping) else document
+    return len(things) if isinstance(things, list) else 0
 
 
 def _write_problem(aside: Path, state: Path) -> str | None:
