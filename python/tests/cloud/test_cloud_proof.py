@@ -53,7 +53,9 @@ def test_a_state_whose_journal_is_gone_is_not_told_away(made, listed, name):
     down = ("down", "azure-nat", "--directory", made.directory)
     for words in ((), ("--by-state",)):
         said = listed(*down, *words, code=1)
-        assert f"{made.directory / JOURNAL} is gone, and {state} names 2 things in the subscription 0-1" in said
+        assert (
+            f"{made.directory / JOURNAL} is gone, and {state} names 2 things in the subscription 0-1" in said
+        )
         assert f"`terraform -chdir={made.root} destroy`" in said
         assert (f"`terraform -chdir={made.root} state push {name}`" in said) == (name == "errored.tfstate")
         assert NOTHING not in said
@@ -115,7 +117,9 @@ def test_up_makes_nothing_anew_where_an_empty_answer_proves_nothing(aws_lab, lis
     """What an earlier call made would be paid for twice."""
     place, _ = aws_lab(owner)
     listed.az(f'[ "$1" != sts ] || echo {today}', name="aws")
-    with pytest.raises(FathometerError, match="cannot make the lab: .*begin anew|cannot make .* sts get-call"):
+    with pytest.raises(
+        FathometerError, match="cannot make the lab: .*begin anew|cannot make .* sts get-call"
+    ):
         _must_not_be_there(Work(place, "aws-zones", yes=True), known(place))
 
 

@@ -16,6 +16,7 @@ from fathometer.errors import FathometerError
 from fathometer.study.agree import disagreement
 from fathometer.study.command import study_app
 from fathometer.study.journal import finished, first, read_journal
+from fathometer.study.places import PortTakenError, is_taken
 from fathometer.study.plan import plan, quick
 from fathometer.study.processes import marked
 from fathometer.study.read import read_study
@@ -298,3 +299,30 @@ def test_the_journal_is_json_lines(tmp_path, fathom):
     run_study(file, tmp_path / "out", fathom, True, print)
     for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines():
         assert {"at", "kind"} <= json.loads(line).keys()
+
+
+@pytest.mark.parametrize("probe", ["every = '5ms'", "every = '5ms'\nmode = 'udp'"], ids=["tcp", "udp"])
+def test_a_port_that_another_program_has_is_an_error_of_its_own(tmp_path, fathom, probe):
+    """By what the reflector tells machines: whoever runs the study can do about it what it cannot know of."""
+    kind = socket.SOCK_DGRAM if "udp" in probe else socket.SOCK_STREAM
+    with socket.socket(socket.AF_INET, kind) as other:
+        other.bind(("127.0.0.1", 0))
+        if kind == socket.SOCK_STREAM:
+            other.listen()
+        port = other.getsockname()[1]
+        file = write(tmp_path, probe=f"{probe}\ncount = 20", port=port)
+        with pytest.raises(PortTakenError, match=f"port {port}: .*ss -l.np") as caught:
+            run_study(file, tmp_path / "out", fathom, False, lambda _: None)
+    assert caught.value.port == port
+
+
+@pytest.mark.parametrize(
+    ("lines", "taken"),
+    [
+        ('{"event": "address_in_use", "port": 7}', True),
+        ('no JSON\n[1]\n{"event": "address_in_use", "port": 8}', False),
+        ('{"event": "listening", "port": 7}\nAddress already in use', False),
+    ],
+)
+def test_only_the_reflectors_event_says_that_a_port_is_taken(lines, taken):
+    assert is_taken(lines, 7) == taken

@@ -8,12 +8,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fathometer.cloud.journal import KNOWN_HOSTS
+from fathometer.cloud.labs import variables_of
 from fathometer.cloud.make import key_of, know_hosts, outputs
 from fathometer.cloud.page import may_replace, page_of
 from fathometer.cloud.work import Work, expires, remaining
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.study import plan as planning
+from fathometer.study.model import DEFAULT_PORT
 from fathometer.study.outputs import study_text
+from fathometer.study.places import PortTakenError
 from fathometer.study.read import read_study
 from fathometer.study.run import run_study
 from fathometer.study.watch.terminal import view_of_own
@@ -77,12 +80,22 @@ def run(
         except FathometerError as error:
             work.place.note("study.failed", output=str(output), reason=str(error))
             work.say_what_exists()
-            raise
+            raise _of_lab(work, error) from None
         work.place.note("study.done", output=str(output))
         if reminder := remaining(work.place, datetime.now(UTC)):
             work.say(reminder)
         work.say(f"{work.command('down')} removes it")
         return output
+
+
+def _of_lab(work: Work, error: FathometerError) -> FathometerError:
+    """An error of the study's with what can be done about it on a lab, whose study nobody writes by hand."""
+    if not isinstance(error, PortTakenError) or "port" not in variables_of(work.place.root):
+        return error
+    other = DEFAULT_PORT + (error.port == DEFAULT_PORT)
+    up = work.command("up", "--var", f"port={other}")
+    remedy = f"{error.remedy}. Another port: {up}, then {work.command('run')} with a new --output"
+    return PortTakenError(error.operation, error.object, remedy, error.port)
 
 
 def _say_left(work: Work, output: Path) -> None:
