@@ -118,7 +118,7 @@ def test_up_makes_nothing_anew_where_an_empty_answer_proves_nothing(aws_lab, lis
     place, _ = aws_lab(owner)
     listed.az(f'[ "$1" != sts ] || echo {today}', name="aws")
     with pytest.raises(
-        FathometerError, match="cannot make the lab: .*begin anew|cannot make .* sts get-call"
+        FathometerError, match=r"cannot make the lab: .*begin anew|cannot make .* sts get-call"
     ):
         _must_not_be_there(Work(place, "aws-zones", yes=True), known(place))
 

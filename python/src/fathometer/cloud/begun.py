@@ -77,8 +77,8 @@ def _gone(entry: register.Entry) -> str:
             when = " once the lab that is there now is removed"
         elif states := there.states:
             return (
-                f"{entry.lab}  the journal in {entry.directory} is gone, and {states[0]} is there: what exists"
-                f"{entry.where.words} may go on costing; {down} says what to do"
+                f"{entry.lab}  the journal in {entry.directory} is gone, and {states[0]} is there: what"
+                f" exists{entry.where.words} may go on costing; {down} says what to do"
             )
     return (
         f"{entry.lab}  {entry.directory} {what}, with its state: what exists{entry.where.words} is not"

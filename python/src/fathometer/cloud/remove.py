@@ -83,10 +83,10 @@ def _must_name_nothing(work: Work, entry: register.Entry | None) -> None:
         back = [shlex.join(["terraform", f"-chdir={root}", "state", "push", state.name])]
         call = [] if state.name == STATE else back
         call.append(shlex.join(["terraform", f"-chdir={root}", "destroy"]))
-        where_it_is = entry.where.words if entry is not None else ""
+        things = count(number, "thing") + (entry.where.words if entry is not None else "")
         raise FathometerError(
             "remove the lab",
-            f"{work.place.directory / JOURNAL} is gone, and {state} names {count(number, 'thing')}{where_it_is}",
+            f"{work.place.directory / JOURNAL} is gone, and {state} names {things}",
             f"put back a copy of the journal, if you have one; else call `{'` and `'.join(call)}` (or `tofu`"
             f" in the place of `terraform`), then {work.command('down')}, which asks the cloud what is left",
         )

@@ -146,7 +146,8 @@ def must_prove(made: Where, operation: str, again: str, forget: str) -> None:
     if today is None and made.cloud == "aws":
         raise FathometerError(
             operation,
-            f"it was made in the {owns} {made.owner}, and which {owns} the login is of could not be found out",
+            f"it was made in the {owns} {made.owner}, and which {owns} the login is of could not be found"
+            " out",
             f"see that `{shlex.join(_ACCOUNT[:3])}` works, then {again}",
         )
 
