@@ -14,6 +14,8 @@ goes on after any crash.
 | ``things.seen`` | the state had something after that, for the first time |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
 | ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
+| ``hosts.ended`` | ``at``: their end has passed, and they are about to get another |
+| ``hosts.answered`` | after that they all answered to SSH |
 | ``outputs.changed`` | what `run` reads of the lab is about to change: it makes its study anew |
 | ``push.started``, ``push.done``, ``push.failed`` | ``reason``; a state that the tool set aside |
 | ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fathometer.clean import cleaned
-from fathometer.cloud import keys, left, sshkey, where
+from fathometer.cloud import keys, left, running, sshkey, where
 from fathometer.cloud.journal import KNOWN_HOSTS, PROPOSAL, LabPlace
 from fathometer.cloud.labs import Root
 from fathometer.cloud.planned import ENDS, HOSTS, Plan, read_plan
@@ -62,6 +62,7 @@ def plan(work: Work, root: Root, given: Given) -> Plan:
 def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
     """Makes a lab, or what is left of it to be made."""
     with work.held():
+        running.note_end(work.place, clock())
         proposal, planned, price, asked = _plan(work, root, given, clock())
         if planned.is_empty:
             work.say("everything of it is there")
@@ -90,7 +91,11 @@ def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
                 work.place.note("outputs.changed")
             _apply(work, len(planned.made) + len(planned.changed) + len(planned.removed))
         lab = outputs(work)
+        makes_hosts = any(resource.kind in HOSTS for resource in planned.made)
         try:
+            # One that is new takes as long as those of a new lab.
+            patience_s = keys.PATIENCE_S if makes_hosts else None
+            running.must_run(work, lab, key_of(work), planned.before, patience_s=patience_s)
             know_hosts(work, lab)
         finally:
             work.say_what_exists()

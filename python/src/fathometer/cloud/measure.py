@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from fathometer.cloud import running
 from fathometer.cloud.journal import KNOWN_HOSTS
 from fathometer.cloud.labs import variables_of
 from fathometer.cloud.make import key_of, know_hosts, outputs
@@ -59,6 +60,7 @@ def run(
             may_replace(work, page_of(output))
         work.prepare("run")
         lab = outputs(work)
+        running.must_run(work, lab, key_of(work), ())
         know_hosts(work, lab)
         # A study's paths go from its file's directory, and `--like` names its policies' files from there.
         file = work.place.directory / "study.toml"
