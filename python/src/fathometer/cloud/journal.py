@@ -296,10 +296,18 @@ class LabPlace:
         return own.is_relative_to(other) or other.is_relative_to(own)
 
     def remove(self) -> None:
-        """Takes the directory away; a crash meanwhile leaves what `clear_removed` ends."""
+        """Takes the directory away; what a crash meanwhile leaves, `down` ends. Raises `FathometerError`."""
         gone = removed(self.directory)
-        self.directory.rename(gone)
-        shutil.rmtree(gone)
+        try:
+            self.directory.rename(gone)
+            shutil.rmtree(gone)
+        except OSError as error:
+            # As where it is a disk of its own, or nobody may write beside it.
+            raise FathometerError(
+                "remove the lab's directory",
+                f"{error.filename or self.directory}: {error.strerror}",
+                "nothing of the lab is needed any more: remove the directory yourself",
+            ) from None
 
 
 def _is_directory(path: Path) -> bool:

@@ -175,6 +175,10 @@ class Work:
         cache. Without it not even what exists can be told, and a state that was set aside is taken back.
         """
         root = self.place.root
+        if self.is_aside() and self.broken_aside() is None and self.broken_state() == _TORN:
+            # The tool reads the one before it takes the other, and before it fetches anything.
+            with contextlib.suppress(OSError):
+                self.place.state_file.rename(self.place.state_file.with_suffix(".torn"))
         last = self.place.last("init.done", "tool.named")
         if last is None or last["kind"] != "init.done" or not _has_providers(root):
             self.say("preparing (the cloud's provider is fetched)")
@@ -194,10 +198,6 @@ class Work:
         if what := self.broken_aside():
             raise RefusedStateError(operation, f"{place.aside} {what}", asks)
         self.say(f"taking back {place.aside.name}, which could not be written where it belongs")
-        if self.broken_state() == _TORN:
-            # The tool reads the one before it takes the other.
-            with contextlib.suppress(OSError):
-                place.state_file.rename(place.state_file.with_suffix(".torn"))
         ended = self.step("push", "state", "push", place.aside.name)
         if ended.interrupted:
             raise FathometerError(operation, "it was interrupted", f"{self.command(verb)} goes on")
