@@ -13,13 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from fathometer.cloud import register
+from fathometer.cloud.begun import summary
 from fathometer.cloud.command import cloud_app
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import find
 from fathometer.cloud.make import _apply, up
 from fathometer.cloud.remove import _destroy
 from fathometer.cloud.settings import Given
-from fathometer.cloud.work import Work, summary
+from fathometer.cloud.work import Work
 from fathometer.errors import FathometerError
 from fathometer.study.processes import MARK
 
@@ -353,3 +354,40 @@ def test_links_in_a_circle_are_told(listed, tmp_path):
     output = listed("list", "--directory", tmp_path / "round", code=1)
     assert "azure-nat  made" in output
     assert f"cannot be read: {tmp_path}/round: Too many levels of symbolic links" in output
+
+
+@pytest.mark.parametrize(
+    ("kinds", "why"),
+    [
+        ((), "nothing was planned"),
+        (("init.failed",), "its last plan failed"),
+        (("plan.done", "planned", "plan.failed"), "its last plan failed"),
+        (("plan.failed", "plan.done"), None),
+        (("plan.done", "planned"), None),
+    ],
+)
+def test_what_was_never_planned_says_how_it_leaves_the_list(tmp_path, listed, kinds, why):
+    """It stayed there for ever, and nothing said that `down` ends it."""
+    place = LabPlace(tmp_path / "planned")
+    place.make()
+    place.note("cloud.begun", cloud="azure", root="zones", id="3", tool="tofu", lab="azure-zones")
+    for kind in kinds:
+        place.note(kind)
+    register.note(place, may_exist=False)
+    down = ("down", "azure-zones", "--directory", place.directory)
+    advice = f", and {why}: `fathom cloud {' '.join(map(str, down))}` takes it out of this list; "
+    assert f"azure-zones  nothing was made yet{advice if why else '; '}{place.directory}" in listed("list")
+    listed(*down)
+    assert "azure-zones  " not in listed("list").partition("begun here")[2]
+
+
+def test_the_register_is_read_once(made, listed, tmp_path, monkeypatch):
+    """What was written between two looks was told by one of them alone."""
+    calls = []
+    entries = register.entries
+    monkeypatch.setattr(register, "entries", lambda: calls.append(1) or entries())
+    moved = made.directory.rename(tmp_path / "moved")
+    lines = listed("list", "--directory", moved).splitlines()
+    assert lines[-1].endswith(f"; {moved}")
+    assert lines[-2] == "begun here:"
+    assert len(calls) == 1

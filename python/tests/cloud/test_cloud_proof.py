@@ -16,7 +16,7 @@ from fathometer.errors import FathometerError
 from fathometer.study.journal import JOURNAL
 
 NOTHING = "nothing of it is left"
-THINGS = {"version": 4, "resources": [{"mode": "managed"}, {"mode": "managed"}]}
+THINGS = {"version": 4, "resources": [{"mode": "managed"}, {"mode": "data"}, {"mode": "managed"}]}
 
 
 def entries_of(lab_id):
