@@ -18,7 +18,7 @@ goes on after any crash.
 | ``hosts.answered`` | after that they all answered to SSH |
 | ``outputs.changed`` | what `run` reads of the lab is about to change: it makes its study anew |
 | ``push.started``, ``push.done``, ``push.failed`` | ``reason``; a state that the tool set aside |
-| ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
+| ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``, ``like``; ``reason`` |
 | ``report.agreed`` | ``page``, ``sha256``: somebody agreed that the report replaces what lies there |
 | ``report.written`` | ``page``, ``sha256``: this lab's report, which the next one replaces unasked |
 | ``destroy.started``, ``destroy.done``, ``destroy.failed`` | ``reason`` |

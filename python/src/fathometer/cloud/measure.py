@@ -73,9 +73,11 @@ def run(
             new = file.with_suffix(".new")
             new.write_text(text, encoding="utf-8")
             new.rename(file)
+            _say_unlike(work, like)
         _say_left(work, output)
         _must_fit(work, file, quick=quick)
-        work.place.note("study.started", output=str(output), file=str(file))
+        named = (last or {}).get("like") if goes_on else str(like.absolute()) if like else None
+        work.place.note("study.started", output=str(output), file=str(file), like=named)
         try:
             with view_of_own(output) as say:
                 run_study(file, output, fathom, quick, say, tuple(remote))
@@ -88,6 +90,17 @@ def run(
             work.say(reminder)
         work.say(f"{work.command('down')} removes it")
         return output
+
+
+def _say_unlike(work: Work, like: Path | None) -> None:
+    """That a study that is made anew measures the usual, where an earlier one measured what another does."""
+    entries = [e for e in work.place.entries if e.get("kind") == "study.started"]
+    before = next((str(e["like"]) for e in reversed(entries) if e.get("like")), None)
+    if like is None and before is not None:
+        work.say(
+            f"a new study, which measures ten samples a second for 25s: --like {shlex.quote(before)} measures"
+            " what the one before did"
+        )
 
 
 def _of_lab(work: Work, error: FathometerError) -> FathometerError:
