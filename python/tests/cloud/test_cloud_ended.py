@@ -24,6 +24,7 @@ def test_hosts_that_were_ended_are_told_and_how_they_are_started(person, jump):
     assert f"{name} does not answer to SSH: its hosts were ended at " in said
     assert "`az vm start --ids " in said
     assert "then `fathom cloud up azure-zones` looks again; or `fathom cloud down azure-zones`, and" in said
+    assert "makes it anew; if they run, see that you come from the network that `ssh_from` names" in said
     # Their new end lies ahead: neither that nor anything else says that they run.
     said = ended(person.popen(*person.run_words(), program=(QUICK,)), 1)
     assert f"{name} does not answer to SSH" in said

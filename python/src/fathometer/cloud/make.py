@@ -91,11 +91,12 @@ def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
                 work.place.note("outputs.changed")
             _apply(work, len(planned.made) + len(planned.changed) + len(planned.removed))
         lab = outputs(work)
-        makes_hosts = any(resource.kind in HOSTS for resource in planned.made)
+        made = {resource.address for resource in planned.made if resource.kind in HOSTS}
         try:
-            # One that is new takes as long as those of a new lab.
-            patience_s = keys.PATIENCE_S if makes_hosts else None
-            running.must_run(work, lab, key_of(work), planned.before, patience_s=patience_s)
+            # One that is new takes as long as those of a new lab, and what it replaces is no matter.
+            patience_s = keys.PATIENCE_S if made else None
+            before = [thing for thing in planned.before if thing.address not in made]
+            running.must_run(work, lab, key_of(work), before, patience_s=patience_s)
             know_hosts(work, lab)
         finally:
             work.say_what_exists()

@@ -54,11 +54,13 @@ def must_run(
     if silent:
         by_address = {host.address: host.name for host in lab.hosts}
         names = ", ".join(f"{by_address.get(one, 'the jump host')} ({one})" for one in silent)
-        raise _ended(work, last["at"], f"{names} {_verb(silent)} not answer to SSH", hosts)
+        # They may run all the same.
+        network = "; if they run, see that you come from the network that `ssh_from` names"
+        raise _ended(work, last["at"], f"{names} {_verb(silent)} not answer to SSH", hosts, network)
     work.place.note("hosts.answered")
 
 
-def _ended(work: Work, at: object, what: str, hosts: Sequence[Resource]) -> FathometerError:
+def _ended(work: Work, at: object, what: str, hosts: Sequence[Resource], more: str = "") -> FathometerError:
     ends = moment(at)
     when = "" if ends is None else f": its hosts were ended at {ends:%Y-%m-%d %H:%M} UTC"
     commands = start_commands(hosts)
@@ -67,7 +69,7 @@ def _ended(work: Work, at: object, what: str, hosts: Sequence[Resource]) -> Fath
         "use the lab's hosts",
         f"{what}{when}, and no later end starts them again",
         f"{start}, then {work.command('up')} looks again; or {work.command('down')}, and {work.command('up')}"
-        " makes it anew",
+        f" makes it anew{more}",
     )
 
 
