@@ -1,5 +1,6 @@
 """Studies run with the real binary: on loopback, and on a fabric where we are root."""
 
+import contextlib
 import json
 import signal
 import socket
@@ -22,7 +23,7 @@ from fathometer.study.processes import marked
 from fathometer.study.read import read_study
 from fathometer.study.run import run_study
 from fathometer.study.stop import stop_study
-from support.programs import ROOT, need_control_groups, need_fabrics
+from support.programs import ROOT, need_control_groups, need_fabrics, serving, until_it_answers
 from support.programs import fathom as built
 
 
@@ -230,13 +231,27 @@ def network(fathom):
 READY = sorted(p for p in (ROOT / "studies").glob("*.toml") if p.stem != "firewall-in-path")
 
 
+@contextlib.contextmanager
+def by_hand(study, fathom):
+    """The servers that a study wants and does not start."""
+    ports = {s.port for s in study.scenario} if any(q.database == "mssql" for q in study.query) else set()
+    with contextlib.ExitStack() as servers:
+        for port in ports:
+            echo = [fathom, "echo", "--listen", "tcp://127.0.0.1:0", "--tds", str(port), "--tds-encrypt"]
+            servers.enter_context(serving(*echo))
+            asked = [fathom, "probe", f"127.0.0.1:{port}", "--connect", "--count", "1", "--no-record"]
+            until_it_answers(asked)
+        yield
+
+
 @pytest.mark.parametrize("path", READY, ids=lambda p: p.stem)
 def test_every_ready_study_runs_to_its_end(tmp_path, network, path):
-    if any(host.limits for host in read_study(path).host):
+    study = read_study(path)
+    if any(host.limits for host in study.host):
         need_control_groups()
-    done = CliRunner().invoke(
-        study_app, ["run", str(path), "--output", str(tmp_path / "out"), "--quick", "--fathom", str(network)]
-    )
+    words = ["run", str(path), "--output", str(tmp_path / "out"), "--quick", "--fathom", str(network)]
+    with by_hand(study, network):
+        done = CliRunner().invoke(study_app, words)
     assert done.exit_code == 0, done.output
     assert done.stdout == f"{tmp_path / 'out'}\n"
     runs = plan(quick(read_study(path)))

@@ -350,14 +350,15 @@ def noted(log, subscription):
 def main():
     verb, *words = sys.argv[1:]
     if Path(sys.argv[0]).name == "az":
+        if words[:2] == ["delete", "--ids"]:
+            unmake(words[2])
+            return
         if words[1:2] == ["--ids"]:
             name, addresses = HOSTS[words[2].removesuffix(f".{VM}.this")]
-            verbs = {
-                "delete": lambda: unmake(words[2]),
-                "deallocate": lambda: stop_host(name),
-                "start": lambda: start_host(name, addresses),
-            }
-            verbs[words[0]]()
+            if words[0] == "deallocate":
+                stop_host(name)
+            else:
+                start_host(name, addresses)
             return
         asked = words[words.index("--subscription") + 1] if "--subscription" in words else "none"
         noted("az.log", asked)
