@@ -3,7 +3,7 @@
 use crate::address::Protocol;
 use crate::config::Config;
 use crate::error::Error;
-use crate::talk::note;
+use crate::talk::{Talk, note};
 use fathom_os::socket::{Inherited, bind_udp, inherited_listeners, listen_tcp, tell_destinations, tell_hops};
 use mio::net::{TcpListener, UdpSocket};
 use socket2::SockRef;
@@ -90,7 +90,7 @@ pub(crate) fn open(config: &Config) -> Result<Vec<Bound>, Error> {
         if handed_over && protocol != Protocol::Stamp {
             continue;
         }
-        let failed = |e: io::Error| Error::new(why_not(protocol, wanted, &e));
+        let failed = |e: io::Error| not_bound(config, protocol, wanted, &e);
         let beside = tcp_before.filter(|(tcp, _)| protocol == Protocol::Udp && *tcp == wanted);
         let paired = match beside {
             Some((_, tcp)) => bind_beside(&mut sockets[tcp], wanted).map_err(failed)?,
@@ -121,8 +121,8 @@ fn bind_beside(tcp: &mut Bound, wanted: SocketAddr) -> io::Result<Option<Bound>>
 }
 
 /// Opens one more TCP listener.
-fn open_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
-    let failed = |e: io::Error| Error::new(why_not(Protocol::Tcp, address, &e));
+fn open_tcp(config: &Config, address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let failed = |e: io::Error| not_bound(config, Protocol::Tcp, address, &e);
     let bound = bind(Protocol::Tcp, address).map_err(failed)?;
     match bound.socket {
         Socket::Tcp(listener) => Ok((listener, bound.address)),
@@ -140,7 +140,7 @@ pub(crate) fn open_tcp_everywhere(
     } else {
         config.sockets.iter().map(|(_, address)| address.ip()).collect()
     };
-    let listeners = ips.into_iter().map(|ip| open_tcp(SocketAddr::new(ip, port)));
+    let listeners = ips.into_iter().map(|ip| open_tcp(config, SocketAddr::new(ip, port)));
     Ok(listeners.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
 }
 
@@ -181,6 +181,17 @@ fn family_is_missing(e: &io::Error) -> bool {
         47
     };
     e.kind() == io::ErrorKind::AddrNotAvailable || e.raw_os_error() == Some(EAFNOSUPPORT)
+}
+
+/// The error for a socket that cannot be had. A machine is told where another socket has its port.
+fn not_bound(config: &Config, protocol: Protocol, address: SocketAddr, e: &io::Error) -> Error {
+    if e.kind() == io::ErrorKind::AddrInUse {
+        let told = Talk { json: config.json }.address_in_use(protocol, address);
+        if let Err(unprinted) = told {
+            return unprinted;
+        }
+    }
+    Error::new(why_not(protocol, address, e))
 }
 
 /// One line: what could not be had, why, and how to get it.

@@ -25,6 +25,13 @@ enum Line<'a> {
         address: String,
         port: u16,
     },
+    /// Instead of `listening`: another socket has the port.
+    AddressInUse {
+        format: u32,
+        protocol: &'a str,
+        address: String,
+        port: u16,
+    },
     Served {
         format: u32,
         #[serde(flatten)]
@@ -53,6 +60,12 @@ impl Talk {
         note(&format!("listening on {protocol} {address}"));
         let (name, port) = (protocol.to_string(), address.port());
         self.line(&Line::Listening { format: 1, protocol: &name, address: address.to_string(), port })
+    }
+
+    /// A socket cannot be had, as another has its port; the error says it to people.
+    pub(crate) fn address_in_use(self, protocol: Protocol, address: SocketAddr) -> Result<(), Error> {
+        let (name, port) = (protocol.to_string(), address.port());
+        self.line(&Line::AddressInUse { format: 1, protocol: &name, address: address.to_string(), port })
     }
 
     /// Throughput tests are served from now on.

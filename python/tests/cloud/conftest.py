@@ -1,12 +1,20 @@
-"""Somebody with a lab of namespaces."""
+"""Somebody with a lab of namespaces; and one whose lab is a journal and a state."""
 
+import json
+import os
 import shutil
 import subprocess
 import tempfile
+import uuid
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from fathometer.cloud import register
+from fathometer.cloud.command import cloud_app
+from fathometer.cloud.journal import LabPlace
+from fathometer.errors import FathometerError
 from support.forked import Forker
 from support.lab_of_namespaces import Person
 from support.machines import lacking
@@ -40,3 +48,40 @@ def person(binary, forker):
     yield made
     made.end()
     shutil.rmtree(directory)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """The place of a lab that was made."""
+    place = LabPlace(tmp_path / "lab")
+    place.make()
+    place.note("cloud.begun", cloud="azure", root="nat", id=uuid.uuid4().hex, tool="tofu", lab="azure-nat")
+    place.note("approved", addresses=["a"], low=0.1, high=0.2, unknown=["azurerm_thing M128", "own_thing"])
+    place.note("apply.started")
+    place.note("apply.done")
+    place.root.mkdir(parents=True)
+    place.state_file.write_text(json.dumps({"version": 4, "resources": [{"mode": "managed"}]}))
+    return place
+
+
+@pytest.fixture
+def listed(made, tmp_path, monkeypatch):
+    """`fathom cloud` for somebody who made the lab, and `az` as it is to answer."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID", raising=False)
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    made.note("where", owner="0-1", regions=[], tag="fathom-nat")
+    assert register.note(made, may_exist=False) is None
+
+    def az(text, name="az"):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def call(*words, code=0):
+        done = CliRunner().invoke(cloud_app, [*map(str, words)])
+        assert done.exit_code == code, done.output
+        return done.output + (str(done.exception) if isinstance(done.exception, FathometerError) else "")
+
+    call.az = az
+    return call

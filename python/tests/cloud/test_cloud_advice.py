@@ -4,10 +4,12 @@ import pytest
 
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import find
+from fathometer.cloud.measure import _of_lab
 from fathometer.cloud.page import may_replace
 from fathometer.cloud.prices import Price
 from fathometer.cloud.work import Work
 from fathometer.errors import FathometerError
+from fathometer.study.places import PortTakenError
 
 
 def test_a_lab_of_another_infra_is_gone_on_with_by_naming_it(tmp_path):
@@ -31,6 +33,24 @@ def test_a_state_that_cannot_be_read_names_the_lab_to_remove(tmp_path):
         match=rf"`fathom cloud down azure-zones --directory {place.directory}` asks the cloud",
     ):
         Work(place, "azure-zones", yes=True).broken_state()
+
+
+@pytest.mark.parametrize(("taken", "other"), [(7007, 7008), (7008, 7007), (65_535, 7007)])
+def test_a_taken_port_is_told_with_the_call_that_names_another(tmp_path, taken, other):
+    place = LabPlace(tmp_path / "lab")
+    place.make()
+    place.begin(find(None, "azure-zones"), "tofu")
+    work = Work(place, "azure-zones", yes=True)
+    advised = _of_lab(work, PortTakenError("start a reflector", "it is taken", "end that", taken)).remedy
+    up = f"`fathom cloud up azure-zones --var port={other} --directory {place.directory}`"
+    assert advised.startswith(f"end that. Another port: {up}, then ")
+    # It is no matter of words, nor of a lab that has no such variable.
+    error = FathometerError("start a reflector", "Address already in use", "end that")
+    assert _of_lab(work, error) is error
+    for file in place.root.glob("*.tf"):
+        file.unlink()
+    taken_port = PortTakenError("start a reflector", "it is taken", "end that", taken)
+    assert _of_lab(work, taken_port) is taken_port
 
 
 def test_a_price_that_nobody_knows_is_not_nothing():

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from fathometer.cloud.journal import LabPlace
 from fathometer.dataset import open_recording
 from support.lab_of_namespaces import GIVEN, SERVER, ended
 from support.machines import until
@@ -71,10 +72,31 @@ def test_a_killed_study_in_the_way_of_another_is_named_with_how_it_is_ended(pers
     said = person(*words, *other, code=1)
     assert f"the study in {person.recordings} was killed, and what it started may be in the way" in said
     assert "it is the reflector of another study of ours, " in said
+    up = "`fathom cloud up azure-zones --var port=7007`"
+    assert f". Another port: {up}, then `fathom cloud run azure-zones` with a new --output" in said
     stop = [sys.executable, "-c", "from fathometer.cli import main; main()", "study", "stop"]
     person.machine.run(shlex.join([*stop, str(person.recordings)]))
     person(*words, *other)
     assert open_recording(person.home / "other/label=same-zone/run=01").totals.samples == 40
+
+
+def test_a_new_study_says_that_it_is_not_like_the_one_before(person):
+    """As after a change of the outputs, for which `run` wants another directory."""
+    person.up()
+    words = person.run_words()
+    assert "a new study" not in person(*words)
+    # The same one goes on as it was begun, unasked.
+    unlike = [word for word in words if word not in {"--like", person.like}]
+    assert "a new study" not in person(*unlike)
+    place = LabPlace(person.place)
+    place.note("outputs.changed")
+    said = person(*unlike, code=1)
+    told = f"a new study, which measures ten samples a second for 25s: --like {person.like} measures what"
+    assert told in said
+    assert "choose a new --output" in said
+    said = person(*unlike, "--quick", "--output", person.home / "other")
+    assert told in said
+    assert "a new study" not in person(*words, "--output", person.home / "third")
 
 
 def test_killed_while_the_tool_works_the_next_call_waits_for_it(person):

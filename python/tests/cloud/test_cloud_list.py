@@ -13,31 +13,18 @@ import pytest
 from typer.testing import CliRunner
 
 from fathometer.cloud import register
+from fathometer.cloud.begun import summary
 from fathometer.cloud.command import cloud_app
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import find
 from fathometer.cloud.make import _apply, up
 from fathometer.cloud.remove import _destroy
 from fathometer.cloud.settings import Given
-from fathometer.cloud.work import Work, summary
+from fathometer.cloud.work import Work
 from fathometer.errors import FathometerError
 from fathometer.study.processes import MARK
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def made(tmp_path):
-    """The place of a lab that was made."""
-    place = LabPlace(tmp_path / "lab")
-    place.make()
-    place.note("cloud.begun", cloud="azure", root="nat", id=uuid.uuid4().hex, tool="tofu", lab="azure-nat")
-    place.note("approved", addresses=["a"], low=0.1, high=0.2, unknown=["azurerm_thing M128", "own_thing"])
-    place.note("apply.started")
-    place.note("apply.done")
-    place.root.mkdir(parents=True)
-    place.state_file.write_text(json.dumps({"version": 4, "resources": [{"mode": "managed"}]}))
-    return place
 
 
 def test_what_has_no_price_is_listed_without_one(made):
@@ -65,29 +52,6 @@ def test_a_lab_whose_state_says_nothing_is_not_just_listed_as_made(made, text, w
     made.state_file.unlink() if text is None else made.state_file.write_text(text)
     said = summary(made.directory, NOW)
     assert f"made, but terraform.tfstate {what}: what exists is not known, estimated" in said
-
-
-@pytest.fixture
-def listed(made, tmp_path, monkeypatch):
-    """`fathom cloud` for somebody who made the lab, and `az` as it is to answer."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("ARM_SUBSCRIPTION_ID", raising=False)
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    made.note("where", owner="0-1", regions=[], tag="fathom-nat")
-    assert register.note(made, may_exist=False) is None
-
-    def az(text, name="az"):
-        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / "bin" / name).chmod(0o755)
-
-    def call(*words, code=0):
-        done = CliRunner().invoke(cloud_app, [*map(str, words)])
-        assert done.exit_code == code, done.output
-        return done.output + (str(done.exception) if isinstance(done.exception, FathometerError) else "")
-
-    call.az = az
-    return call
 
 
 def test_a_lab_elsewhere_is_listed_without_being_named(made, listed):
@@ -390,3 +354,40 @@ def test_links_in_a_circle_are_told(listed, tmp_path):
     output = listed("list", "--directory", tmp_path / "round", code=1)
     assert "azure-nat  made" in output
     assert f"cannot be read: {tmp_path}/round: Too many levels of symbolic links" in output
+
+
+@pytest.mark.parametrize(
+    ("kinds", "why"),
+    [
+        ((), "nothing was planned"),
+        (("init.failed",), "its last plan failed"),
+        (("plan.done", "planned", "plan.failed"), "its last plan failed"),
+        (("plan.failed", "plan.done"), None),
+        (("plan.done", "planned"), None),
+    ],
+)
+def test_what_was_never_planned_says_how_it_leaves_the_list(tmp_path, listed, kinds, why):
+    """It stayed there for ever, and nothing said that `down` ends it."""
+    place = LabPlace(tmp_path / "planned")
+    place.make()
+    place.note("cloud.begun", cloud="azure", root="zones", id="3", tool="tofu", lab="azure-zones")
+    for kind in kinds:
+        place.note(kind)
+    register.note(place, may_exist=False)
+    down = ("down", "azure-zones", "--directory", place.directory)
+    advice = f", and {why}: `fathom cloud {' '.join(map(str, down))}` takes it out of this list; "
+    assert f"azure-zones  nothing was made yet{advice if why else '; '}{place.directory}" in listed("list")
+    listed(*down)
+    assert "azure-zones  " not in listed("list").partition("begun here")[2]
+
+
+def test_the_register_is_read_once(made, listed, tmp_path, monkeypatch):
+    """What was written between two looks was told by one of them alone."""
+    calls = []
+    entries = register.entries
+    monkeypatch.setattr(register, "entries", lambda: calls.append(1) or entries())
+    moved = made.directory.rename(tmp_path / "moved")
+    lines = listed("list", "--directory", moved).splitlines()
+    assert lines[-1].endswith(f"; {moved}")
+    assert lines[-2] == "begun here:"
+    assert len(calls) == 1

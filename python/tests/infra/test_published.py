@@ -1,10 +1,14 @@
 """Every path of `../shared/reference/published.toml` has a root that builds it."""
 
+import functools
+import json
+import re
 import tomllib
 from ipaddress import ip_address, ip_network
 
 import pytest
 
+from fathometer.study.outputs import read_lab, study_text
 from fathometer.study.read import read_study
 from support.programs import ROOT
 from support.terraform import lab_of, of_root, roots
@@ -44,6 +48,26 @@ PATHS = {
     ("accelerated_networking", "with_ppg"): ("placement", "an-on-group"),
 }
 
+# What each article measured there, as a study that goes with the root (`--like`), and what the docs call the
+# article in the root's line.
+STUDIES = {
+    "azure_latency_1": ("Azure Latency", {"zones": "eleven-hours"}),
+    "azure_latency_2": (
+        "Azure Latency",
+        {"zones": "zones-and-balancers", "balancer": "zones-and-balancers", "atlantic": "connection-methods"},
+    ),
+    "hub_and_spoke": ("hub and spoke playground", {"hub-and-spoke": "hub-and-spoke"}),
+    "sql_server": ("SQL Server article", {"balancer": "psping-sizes"}),
+    "accelerated_networking": ("Accelerated Networking", {"placement": "accelerated-networking"}),
+}
+# Rows that want another than the rest of their article.
+OTHERS = {
+    ("sql_server", "async_network_io_s"): "tds-packet-size-lab",
+    ("accelerated_networking", "without_ppg"): "proximity-placement",
+    ("accelerated_networking", "with_ppg"): "proximity-placement",
+}
+DATED = re.compile(r"\b\d{1,2} November 2026\b")
+
 # What the root for all of Azure calls a path that two articles have: it is there once.
 IN_ALL = {
     "same-network-zone-1": "same-zone-group",
@@ -71,6 +95,58 @@ def published():
 
 def test_every_published_path_is_one_of_these_and_each_of_these_was_published():
     assert set(published()) == set(PATHS)
+
+
+@functools.cache
+def docs():
+    """Of docs/cloud.md: the cells of each root's line, the studies that go with it, and all of the text."""
+    text = (ROOT / "docs/cloud.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
+    lines = {row[0].strip("`"): row for row in rows if len(row) == 6}
+    studies = {row[0].strip("`"): row[2].split(", ") for row in rows if len(row) == 3}
+    return lines, studies, text
+
+
+@pytest.mark.parametrize(
+    ("root", "article", "row"),
+    [of_root("azure", PATHS[key][0], PATHS[key][0], *key) for key in PATHS],
+)
+def test_every_published_row_has_a_root_a_study_and_a_line_in_the_docs(root, article, row, tmp_path):
+    lines, studies, text = docs()
+    name, of_roots = STUDIES[article]
+    cells = lines[root]
+    question, takes, costs = cells[1], cells[4], cells[5]
+    # What it answers, and whose question that is; how long it takes; what it costs an hour.
+    assert "?" in question
+    assert name in question
+    assert re.fullmatch(r"(up to )?\d+ min, (\d+ h )?\d+ min( side by side)?", takes)
+    assert re.fullmatch(r"\d+\.\d\d to \d+\.\d\d \$", costs)
+    assert DATED.search(text.partition("## What it costs")[2].partition("| an hour |")[0])
+    # How it is removed.
+    assert "Each lab is removed by `fathom cloud down azure-ROOT`" in text
+    # The study that goes with it, made of what the lab says of itself, has the row's path.
+    study = OTHERS.get((article, row), of_roots[root])
+    assert study in studies[root]
+    lab = read_lab(json.dumps(lab_of("azure", root).outputs).encode(), root)
+    made = tmp_path / "study.toml"
+    made.write_text(study_text(lab, ROOT / f"studies/{study}.toml", None, tmp_path))
+    measured = read_study(made)
+    assert PATHS[article, row][1] in [scenario.label for scenario in measured.scenario]
+    assert measured.probe or measured.query
+    assert read_study(ROOT / f"studies/{study}.toml").repetitions == measured.repetitions
+
+
+@pytest.mark.parametrize("root", [of_root("azure", "placement")])
+def test_the_published_throughput_has_a_study_of_its_own(root, tmp_path):
+    """2.01 against 2.82 Gbit/s, of the same pairs as the round trips."""
+    assert "accelerated-networking-throughput" in docs()[1][root]
+    lab = read_lab(json.dumps(lab_of("azure", root).outputs).encode(), root)
+    made = tmp_path / "study.toml"
+    like = ROOT / "studies/accelerated-networking-throughput.toml"
+    made.write_text(study_text(lab, like, None, tmp_path))
+    measured = read_study(made)
+    assert {probe.mode for probe in measured.probe} == {"throughput"}
+    assert {"an-off", "an-on"} <= {scenario.label for scenario in measured.scenario}
 
 
 @pytest.mark.parametrize(

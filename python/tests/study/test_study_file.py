@@ -242,6 +242,7 @@ def test_the_ready_studies_are_there():
         "resilience",
         "zones-and-balancers",
         "tds-packet-size",
+        "tds-packet-size-lab",
         "fetch-size",
         "database-direct-or-balanced",
         "firewall-maintenance",

@@ -1,5 +1,6 @@
 """Studies run with the real binary: on loopback, and on a fabric where we are root."""
 
+import contextlib
 import json
 import signal
 import socket
@@ -16,12 +17,13 @@ from fathometer.errors import FathometerError
 from fathometer.study.agree import disagreement
 from fathometer.study.command import study_app
 from fathometer.study.journal import finished, first, read_journal
+from fathometer.study.places import PortTakenError, is_taken
 from fathometer.study.plan import plan, quick
 from fathometer.study.processes import marked
 from fathometer.study.read import read_study
 from fathometer.study.run import run_study
 from fathometer.study.stop import stop_study
-from support.programs import ROOT, need_control_groups, need_fabrics
+from support.programs import ROOT, need_control_groups, need_fabrics, serving, until_it_answers
 from support.programs import fathom as built
 
 
@@ -229,13 +231,27 @@ def network(fathom):
 READY = sorted(p for p in (ROOT / "studies").glob("*.toml") if p.stem != "firewall-in-path")
 
 
+@contextlib.contextmanager
+def by_hand(study, fathom):
+    """The servers that a study wants and does not start."""
+    ports = {s.port for s in study.scenario} if any(q.database == "mssql" for q in study.query) else set()
+    with contextlib.ExitStack() as servers:
+        for port in ports:
+            echo = [fathom, "echo", "--listen", "tcp://127.0.0.1:0", "--tds", str(port), "--tds-encrypt"]
+            servers.enter_context(serving(*echo))
+            asked = [fathom, "probe", f"127.0.0.1:{port}", "--connect", "--count", "1", "--no-record"]
+            until_it_answers(asked)
+        yield
+
+
 @pytest.mark.parametrize("path", READY, ids=lambda p: p.stem)
 def test_every_ready_study_runs_to_its_end(tmp_path, network, path):
-    if any(host.limits for host in read_study(path).host):
+    study = read_study(path)
+    if any(host.limits for host in study.host):
         need_control_groups()
-    done = CliRunner().invoke(
-        study_app, ["run", str(path), "--output", str(tmp_path / "out"), "--quick", "--fathom", str(network)]
-    )
+    words = ["run", str(path), "--output", str(tmp_path / "out"), "--quick", "--fathom", str(network)]
+    with by_hand(study, network):
+        done = CliRunner().invoke(study_app, words)
     assert done.exit_code == 0, done.output
     assert done.stdout == f"{tmp_path / 'out'}\n"
     runs = plan(quick(read_study(path)))
@@ -298,3 +314,30 @@ def test_the_journal_is_json_lines(tmp_path, fathom):
     run_study(file, tmp_path / "out", fathom, True, print)
     for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines():
         assert {"at", "kind"} <= json.loads(line).keys()
+
+
+@pytest.mark.parametrize("probe", ["every = '5ms'", "every = '5ms'\nmode = 'udp'"], ids=["tcp", "udp"])
+def test_a_port_that_another_program_has_is_an_error_of_its_own(tmp_path, fathom, probe):
+    """By what the reflector tells machines: whoever runs the study can do about it what it cannot know of."""
+    kind = socket.SOCK_DGRAM if "udp" in probe else socket.SOCK_STREAM
+    with socket.socket(socket.AF_INET, kind) as other:
+        other.bind(("127.0.0.1", 0))
+        if kind == socket.SOCK_STREAM:
+            other.listen()
+        port = other.getsockname()[1]
+        file = write(tmp_path, probe=f"{probe}\ncount = 20", port=port)
+        with pytest.raises(PortTakenError, match=f"port {port}: .*ss -l.np") as caught:
+            run_study(file, tmp_path / "out", fathom, False, lambda _: None)
+    assert caught.value.port == port
+
+
+@pytest.mark.parametrize(
+    ("lines", "taken"),
+    [
+        ('{"event": "address_in_use", "port": 7}', True),
+        ('no JSON\n[1]\n{"event": "address_in_use", "port": 8}', False),
+        ('{"event": "listening", "port": 7}\nAddress already in use', False),
+    ],
+)
+def test_only_the_reflectors_event_says_that_a_port_is_taken(lines, taken):
+    assert is_taken(lines, 7) == taken

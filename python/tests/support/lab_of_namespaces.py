@@ -4,14 +4,16 @@ hosts are namespaces within that machine, and gone with it.
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from fathometer.study.journal import read_journal
+from fathometer.study.journal import JOURNAL, read_journal
 from fathometer.study.ssh.shell import binary_path
 from support.machines import Machine, until
 
@@ -84,6 +86,8 @@ class Person:
             "PATH": path,
             "FATHOM_TEST_CLOUD": str(self.cloud),
             "ARM_CLIENT_SECRET": SECRET,
+            # azurerm wants one, and without it nobody knows where a lab is.
+            "ARM_SUBSCRIPTION_ID": "0",
         }
         self.env = {**kept, **own}
         self.started = []
@@ -131,7 +135,22 @@ class Person:
 
     def deleted(self, address):
         """Takes a thing of the cloud's away in its portal."""
-        subprocess.run(self.machine.enter("az", "vm", "delete", "--ids", address), env=self.env, check=True)
+        self.az("vm", "delete", "--ids", address)
+
+    def az(self, *words):
+        """Calls it in the machine."""
+        subprocess.run(self.machine.enter("az", *words), env=self.env, check=True)
+
+    def end_has_passed(self):
+        """Lets the end of the lab's hosts be an hour ago, so that another is a change."""
+        (self.cloud / "change").write_text("azurerm_resource_group.lab")
+        journal = self.place / JOURNAL
+        entries = [json.loads(line) for line in journal.read_text().splitlines()]
+        for entry in entries:
+            if entry["kind"] == "settings":
+                ends = datetime.now(UTC) - timedelta(hours=1)
+                entry["expires"] = ends.isoformat()
+        journal.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
 
     def killed(self, when, kind, *words):
         """Calls it, and it is killed at that entry."""

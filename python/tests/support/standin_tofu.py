@@ -15,13 +15,15 @@ directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. F
 | `die` | an address: it is killed after making it, before that is in the state |
 | `opened` | it opens its state before it makes a thing, and writes it after that |
 | `replace` | an address: what is there is planned to be made anew |
+| `change` | an address: what is there is planned to be changed, until that is done |
 | `offline` | the registry of providers cannot be reached |
 | `image` | a directory that each host has in its home, as an image may |
 | `fail-destroy` | it ends before it removes anything, as it can write neither words nor its state |
 | `no-room` | it prints its state when all is made, and ends; a path in it: that file takes all the room |
 | `hold-push` | it waits before it takes back a state until the file is gone, or it is interrupted |
 
-As `az vm delete --ids ADDRESS` somebody takes a host away in the portal: the next plan finds it gone.
+As `az vm delete --ids ADDRESS` somebody takes a host away in the portal: the next plan finds it gone. As `az
+vm deallocate --ids ADDRESS` it is switched off, and as `az vm start --ids ADDRESS` on again.
 """
 
 import contextlib
@@ -65,6 +67,7 @@ def resource(address):
     kind = address.split(".")[-2]
     values = {"tags": {"fathom-lab": TAG}}
     if kind == VM:
+        values["id"] = address
         values["size"] = "Standard_B2ats_v2" if "jump" in address else "Standard_D2s_v5"
     return {"address": address, "mode": "managed", "type": kind, "values": values}
 
@@ -118,6 +121,11 @@ def make_host(name, addresses):
         f"HostKey {directory}/key\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n"
         "KbdInteractiveAuthentication no\nUsePAM no\nPidFile none\nSetEnv FATHOM_CLOUD=off\n"
     )
+    start_host(name, addresses)
+
+
+def start_host(name, addresses):
+    directory = CLOUD / "hosts" / name
     prepare = f"echo {name} >/proc/sys/kernel/hostname; ip link set lo up; "
     prepare += "mount -t tmpfs tmpfs /run; mkdir /run/sshd; "
     for file in ("passwd", "shadow"):
@@ -153,6 +161,11 @@ def make_host(name, addresses):
 
 
 def end_host(name):
+    stop_host(name)
+    subprocess.run(["rm", "-rf", str(CLOUD / "hosts" / name)], check=True)
+
+
+def stop_host(name):
     """By what it bears: its id may be known to nobody."""
     wanted = f"FATHOM_TEST_HOST={name}".encode()
     found = []
@@ -165,7 +178,6 @@ def end_host(name):
             os.kill(pid, signal.SIGKILL)
     while any(Path(f"/proc/{pid}").exists() for pid in found):
         time.sleep(0.01)
-    subprocess.run(["rm", "-rf", str(CLOUD / "hosts" / name)], check=True)
 
 
 def make(address):
@@ -218,8 +230,11 @@ def refreshed():
 def actions(address):
     if address not in refreshed():
         return ["create"]
-    file = CLOUD / "replace"
-    return ["delete", "create"] if file.exists() and file.read_text() == address else ["no-op"]
+    for name, what in (("replace", ["delete", "create"]), ("change", ["update"])):
+        file = CLOUD / name
+        if file.exists() and file.read_text() == address:
+            return what
+    return ["no-op"]
 
 
 def plan(out):
@@ -235,7 +250,8 @@ def plan(out):
         }
         for address in ADDRESSES
     ]
-    Path(out).write_text(json.dumps({"resource_changes": changes}))
+    there = {"root_module": {"resources": [resource(address) for address in refreshed()]}}
+    Path(out).write_text(json.dumps({"resource_changes": changes, "prior_state": {"values": there}}))
 
 
 def apply(file):
@@ -246,6 +262,8 @@ def apply(file):
             unmake(address)
             there.remove(address)
             save(there)
+        if "update" in change["change"]["actions"]:
+            (CLOUD / "change").unlink()
         if "create" in change["change"]["actions"]:
             hold(address)
             if (CLOUD / "opened").exists():
@@ -334,6 +352,13 @@ def main():
     if Path(sys.argv[0]).name == "az":
         if words[:2] == ["delete", "--ids"]:
             unmake(words[2])
+            return
+        if words[1:2] == ["--ids"]:
+            name, addresses = HOSTS[words[2].removesuffix(f".{VM}.this")]
+            if words[0] == "deallocate":
+                stop_host(name)
+            else:
+                start_host(name, addresses)
             return
         asked = words[words.index("--subscription") + 1] if "--subscription" in words else "none"
         noted("az.log", asked)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support.programs import ROOT
+from support.programs import ROOT, missing
 
 INFRA = ROOT / "infra"
 STAND_IN = INFRA / "standin"
@@ -44,17 +44,18 @@ def texts(cloud):
 
 
 def there(name, *more):
-    """A program, where it is; else a visible skip, in CI too: only who changes a lab needs it."""
+    """A program, where it is; else a visible skip, and a failure in CI."""
     places = [shutil.which(name), *more]
-    return next((str(p) for p in places if p and Path(p).exists()), None) or pytest.skip(
-        f"{name} is missing: the labs of infra/ were not checked"
-    )
+    found = next((str(p) for p in places if p and Path(p).exists()), None)
+    return found or missing(f"{name}, by which the labs of infra/ are checked,")
 
 
 def program():
     """OpenTofu where it is there, as `make tofu` builds it, else Terraform."""
     built = ROOT / "target/tofu/bin/tofu"
-    return str(built) if built.exists() else shutil.which("tofu") or there("terraform")
+    if built.exists():
+        return str(built)
+    return shutil.which("tofu") or there("terraform", "/usr/local/bin/terraform")
 
 
 def run(*command, cwd, env=None, check=True):
@@ -82,7 +83,7 @@ def mirror():
     words = ("build", "-ldflags", "-s -w", "-o", directory / "provider", ".")
     built = run(go, *words, cwd=STAND_IN, check=False)
     if built.returncode != 0 and re.search(r"dial tcp|no such host|proxy\.golang\.org", built.stderr):
-        pytest.skip(f"what the stand-in is made of cannot be fetched: {built.stderr.splitlines()[0]}")
+        missing(f"what the stand-in is made of ({built.stderr.splitlines()[0]})")
     assert built.returncode == 0, built.stderr
     settings = {
         "TF_CLI_CONFIG_FILE": str(directory / "settings"),

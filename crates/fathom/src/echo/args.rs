@@ -83,7 +83,8 @@ pub(crate) struct Args {
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(super) run_for: Option<Duration>,
 
-    /// Tell machines, one JSON object a line on standard output: where it listens, and at the end what it served
+    /// Tell machines, one JSON object a line on standard output: where it listens, or that another socket has the
+    /// port, and at the end what it served
     #[arg(long)]
     pub(super) json: bool,
 

@@ -1,6 +1,7 @@
 //! How a reflector starts, ends, and refuses to start.
 
 use crate::reflector::{FATHOM, Reflector, connect, is_root, round_trip, skip};
+use serde_json::{Value, json};
 use std::io::{ErrorKind, Read, Write};
 use std::process::{Command, Output};
 
@@ -77,6 +78,33 @@ fn a_port_in_use_is_said_with_the_way_to_find_who() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(&format!("cannot listen on tcp {address}")) && said.contains("ss -ltnp"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn a_port_in_use_is_told_to_machines() {
+    let reflector = Reflector::start("127.0.0.1:0", &[]);
+    let address = reflector.tcp.expect("it serves TCP");
+    for arguments in [
+        vec!["--listen".into(), format!("tcp://{address}")],
+        vec![
+            "--listen".into(),
+            "tcp://127.0.0.1:0".into(),
+            "--throughput".into(),
+            address.port().to_string(),
+        ],
+    ] {
+        let done = Command::new(FATHOM).args(["echo", "--json"]).args(&arguments).output().expect("it runs");
+        assert_eq!(done.status.code(), Some(1), "{done:?}");
+        let lines: Vec<Value> = String::from_utf8_lossy(&done.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        let wanted = json!({
+            "event": "address_in_use", "format": 1, "protocol": "tcp", "address": address.to_string(),
+            "port": address.port(),
+        });
+        assert_eq!(lines, [wanted], "{arguments:?}");
+    }
 }
 
 #[test]

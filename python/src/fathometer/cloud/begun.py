@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 
 from fathometer.clean import cleaned
 from fathometer.cloud import register
 from fathometer.cloud.journal import LabPlace, all_usual
-from fathometer.cloud.work import command_for, summary
+from fathometer.cloud.prices import hourly
+from fathometer.cloud.work import EMPTY, broken, command_for, remaining
 from fathometer.errors import FathometerError
 
 
@@ -19,8 +22,8 @@ def lines(named: Iterable[Path], now: datetime) -> tuple[list[str], bool]:
     not where somebody named it.
     """
     named = [place.absolute() for place in named]
-    _follow_moved(named)
     entries, unreadable = register.entries()
+    entries = [_followed(entry, named) for entry in entries]
     usual, problems = _usual()
     texts = []
     places: dict[Path, Path] = {}
@@ -68,12 +71,18 @@ def _usual() -> tuple[list[Path], list[str]]:
 
 def _gone(entry: register.Entry) -> str:
     what, when = "is gone", ""
+    down = command_for("down", entry.lab, entry.directory)
     if entry.directory.is_dir():
         what = "holds another lab or none"
+        there = LabPlace(entry.directory)
         # By its name and directory `down` would remove that one.
-        if LabPlace(entry.directory).begun is not None:
+        if there.begun is not None:
             when = " once the lab that is there now is removed"
-    down = command_for("down", entry.lab, entry.directory)
+        elif states := there.states:
+            return (
+                f"{entry.lab}  the journal in {entry.directory} is gone, and {states[0]} is there: what"
+                f" exists{entry.where.words} may go on costing; {down} says what to do"
+            )
     return (
         f"{entry.lab}  {entry.directory} {what}, with its state: what exists{entry.where.words} is not"
         f" known, and may go on costing; {down} asks the cloud{when}. If it was moved, name it once:"
@@ -81,10 +90,63 @@ def _gone(entry: register.Entry) -> str:
     )
 
 
-def _follow_moved(named: Iterable[Path]) -> None:
-    """Notes the new place of a lab that is gone from where it was, and is named."""
-    for entry in register.entries()[0]:
-        for place in named:
-            with contextlib.suppress(FathometerError):
-                if entry.is_gone and (moved := LabPlace(place)).id == entry.id:
-                    register.note(moved, may_exist=entry.may_exist)
+def _followed(entry: register.Entry, named: Iterable[Path]) -> register.Entry:
+    """A lab's entry; where it is gone from where it was, and its new place is named, that is noted in it."""
+    for place in named:
+        with contextlib.suppress(FathometerError):
+            if entry.is_gone and (moved := LabPlace(place)).id == entry.id:
+                register.note(moved, may_exist=entry.may_exist)
+                return dataclasses.replace(entry, directory=register.real(place))
+    return entry
+
+
+def _why_no_more(place: LabPlace, down: str) -> str:
+    """Of a lab of which nothing is made: why `up` has nothing to go on with; empty where it has a plan."""
+    last = place.last("init.failed", "planned", "plan.done", "plan.failed")
+    kind = None if last is None else last["kind"]
+    if kind in {"planned", "plan.done"}:
+        return ""
+    what = "nothing was planned" if kind is None else "its last plan failed"
+    return f", and {what}: {down} takes it out of this list"
+
+
+def summary(directory: Path, now: datetime) -> str | None:
+    """A line on a lab's directory, of its journal alone; None: it holds no lab. It names the directory where
+    that is not the usual one, or where no end of its hosts is known.
+    """
+    place = LabPlace(directory)
+    begun = place.begun
+    if begun is None:
+        return None
+    approved = place.last("approved")
+    last = place.last(
+        "apply.started", "apply.done", "apply.failed", "destroy.started", "destroy.failed", "destroy.done"
+    )
+    down = command_for("down", str(begun.get("lab")), place.directory)
+    state = {
+        None: f"nothing was made yet{_why_no_more(place, down)}",
+        "apply.done": "made",
+        "destroy.done": "removed; whether something is left was not found out",
+    }.get(None if last is None else str(last["kind"]), "half made, or half removed")
+    if place.is_made and (what := _says_nothing(place.state_file, down)):
+        state += f", but {place.state_file.name} {what}: what exists is not known"
+    price, unknown = "", ", ".join((approved or {}).get("unknown", ()))
+    if approved and unknown and not float(approved["high"]):
+        price = f", price not known: there is none here of {unknown}"
+    elif approved:
+        price = f", estimated at {hourly(float(approved['low']), float(approved['high']))}"
+        price += f" without {unknown}, whose price is not known here" if unknown else ""
+    parts = [f"{begun.get('lab')}  {state}{price}"]
+    if last is not None and (reminder := remaining(place, now)):
+        parts.append(reminder)
+    if len(parts) == 1 or place.directory.parent != all_usual():
+        parts.append(str(place.directory))
+    return cleaned("; ".join(parts))
+
+
+def _says_nothing(state: Path, down: str) -> str | None:
+    """Why a state says nothing of a lab that was made, without the tool; None: it names things."""
+    if what := broken(state, down):
+        return what
+    document = json.loads(state.read_bytes())
+    return EMPTY if isinstance(document, Mapping) and not document.get("resources") else None

@@ -221,7 +221,8 @@ def run(
         typer.Option(
             "--like",
             metavar="STUDY.toml",
-            help="Measure what that study measures [default: ten samples a second for 25s].",
+            help="Measure what that study measures; again for a new --output"
+            " [default: ten samples a second for 25s].",
         ),
     ] = None,
     quick: Annotated[

@@ -14,9 +14,11 @@ goes on after any crash.
 | ``things.seen`` | the state had something after that, for the first time |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
 | ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
+| ``hosts.ended`` | ``at``: their end has passed, and they are about to get another |
+| ``hosts.answered`` | after that they all answered to SSH |
 | ``outputs.changed`` | what `run` reads of the lab is about to change: it makes its study anew |
 | ``push.started``, ``push.done``, ``push.failed`` | ``reason``; a state that the tool set aside |
-| ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
+| ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``, ``like``; ``reason`` |
 | ``report.agreed`` | ``page``, ``sha256``: somebody agreed that the report replaces what lies there |
 | ``report.written`` | ``page``, ``sha256``: this lab's report, which the next one replaces unasked |
 | ``destroy.started``, ``destroy.done``, ``destroy.failed`` | ``reason`` |
@@ -52,7 +54,7 @@ _PLANNED: Final = "lab.planned.tfvars.json"
 """A proposal that could be planned, of a lab of which nothing is made: it holds for `up`."""
 _LOGS: Final = "logs"
 KNOWN_HOSTS: Final = "known_hosts"
-_STATE: Final = "terraform.tfstate"
+STATE: Final = "terraform.tfstate"
 _ASIDE: Final = "errored.tfstate"
 
 
@@ -132,6 +134,8 @@ class LabPlace:
     def _begin(self, root: labs.Root, tool: str) -> None:
         if self.begun is None:
             others = [entry.name for entry in self.directory.iterdir() if entry.name != ".lock"]
+            if states := self.states:
+                raise self._wrong(f"its journal is gone, and {states[0]} is there, which `down` looks at")
             if others and others != ["journal.jsonl"]:
                 raise self._wrong("it holds something else")
             self.note(
@@ -197,12 +201,17 @@ class LabPlace:
     @property
     def state_file(self) -> Path:
         """Where the tool keeps what there is. It writes it in place: a full disk tears it."""
-        return self.root / _STATE
+        return self.root / STATE
 
     @property
     def aside(self) -> Path:
         """Where the tool leaves a state that it could not write where it belongs."""
         return self.root / _ASIDE
+
+    @property
+    def states(self) -> list[Path]:
+        """Every state that lies in the directory, also where no journal says which root it is of."""
+        return [f for name in (STATE, _ASIDE) for f in sorted(self.directory.glob(f"{_FILES}/*/*/{name}"))]
 
     @property
     def may_exist(self) -> bool:
@@ -287,10 +296,18 @@ class LabPlace:
         return own.is_relative_to(other) or other.is_relative_to(own)
 
     def remove(self) -> None:
-        """Takes the directory away; a crash meanwhile leaves what `clear_removed` ends."""
+        """Takes the directory away; what a crash meanwhile leaves, `down` ends. Raises `FathometerError`."""
         gone = removed(self.directory)
-        self.directory.rename(gone)
-        shutil.rmtree(gone)
+        try:
+            self.directory.rename(gone)
+            shutil.rmtree(gone)
+        except OSError as error:
+            # As where it is a disk of its own, or nobody may write beside it.
+            raise FathometerError(
+                "remove the lab's directory",
+                f"{error.filename or self.directory}: {error.strerror}",
+                "nothing of the lab is needed any more: remove the directory yourself",
+            ) from None
 
 
 def _is_directory(path: Path) -> bool:

@@ -24,25 +24,46 @@ _CALL_S: Final = 120.0
 
 def fetch(lab: Lab, key: str | None, into: Path, say: Callable[[str], None]) -> None:
     """Writes the keys of a lab's hosts into a file; raises `FathometerError` where one does not answer."""
-    until = time.monotonic() + PATIENCE_S
+    missing, words = _fetch(lab, key, into, PATIENCE_S, say)
+    if missing:
+        raise FathometerError(
+            "fetch the keys of the lab's hosts",
+            f"{', '.join(missing)} {'does' if len(missing) == 1 else 'do'} not answer to SSH{words}",
+            "see that you come from the network that `ssh_from` names, and with the right --key; "
+            "the same command tries it again",
+        )
+
+
+def silent(lab: Lab, key: str | None, into: Path, patience_s: float, say: Callable[[str], None]) -> list[str]:
+    """The addresses of a lab's hosts that do not answer to SSH; the jump host's alone where it is one."""
+    return _fetch(lab, key, into, patience_s, say)[0]
+
+
+def _fetch(
+    lab: Lab, key: str | None, into: Path, patience_s: float, say: Callable[[str], None]
+) -> tuple[list[str], str]:
+    """As `fetch`. Tells who did not answer, and what was said of that, in brackets."""
+    until = time.monotonic() + patience_s
     into.unlink(missing_ok=True)
     into.touch(mode=0o600)
     if lab.jump is not None:
-        _scan([], [lab.jump.address], into, until, say)
+        missing, words = _scan([], [lab.jump.address], into, until, say)
+        if missing:
+            return missing, words
     through = []
     if lab.jump is not None:
         options = [word for option in (*STRICT, known_hosts_option(str(into))) for word in ("-o", option)]
         identity = ["-i", key, "-o", "IdentitiesOnly=yes"] if key is not None else []
         # Brackets belong into a study's `jump` alone.
         through = ["ssh", "-T", *options, *identity, "-l", lab.jump.user, "--", lab.jump.address]
-    _scan(through, [host.address for host in lab.hosts], into, until, say)
+    return _scan(through, [host.address for host in lab.hosts], into, until, say)
 
 
 def _scan(
     before: list[str], addresses: list[str], into: Path, until: float, say: Callable[[str], None]
-) -> None:
+) -> tuple[list[str], str]:
     missing, is_announced = list(addresses), False
-    while missing:
+    while True:
         done = _call([*before, "ssh-keyscan", "-T", "10", *missing])
         lines = [line for line in done.stdout.splitlines() if _is_key(line, missing)]
         with into.open("a", encoding="utf-8") as file:
@@ -50,16 +71,10 @@ def _scan(
         there = {line.split()[0] for line in lines}
         missing = [address for address in missing if address not in there]
         if not missing:
-            return
+            return [], ""
         if time.monotonic() > until:
             words = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("#")]
-            raise FathometerError(
-                "fetch the keys of the lab's hosts",
-                f"{', '.join(missing)} {'does' if len(missing) == 1 else 'do'} not answer to SSH"
-                f"{f' ({words[-1]})' if words else ''}",
-                "see that you come from the network that `ssh_from` names, and with the right --key; "
-                "the same command tries it again",
-            )
+            return missing, f" ({words[-1]})" if words else ""
         if not is_announced:
             say(f"waiting for {', '.join(missing)} to answer to SSH")
             is_announced = True

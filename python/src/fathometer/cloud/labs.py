@@ -40,10 +40,15 @@ class Root:
     @property
     def variables(self) -> frozenset[str]:
         """The names that can be given."""
-        names: set[str] = set()
-        for file in sorted(self.directory.glob("*.tf")):
-            names.update(re.findall(r'^variable "([\w-]+)"', file.read_text(encoding="utf-8"), re.MULTILINE))
-        return frozenset(names)
+        return variables_of(self.directory)
+
+
+def variables_of(root: Path) -> frozenset[str]:
+    """The names of a root's variables."""
+    names: set[str] = set()
+    for file in sorted(root.glob("*.tf")):
+        names.update(re.findall(r'^variable "([\w-]+)"', file.read_text(encoding="utf-8"), re.MULTILINE))
+    return frozenset(names)
 
 
 def roots(infra: Path | None) -> list[Root]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fathometer.clean import cleaned
-from fathometer.cloud import keys, left, sshkey, where
+from fathometer.cloud import keys, left, running, sshkey, where
 from fathometer.cloud.journal import KNOWN_HOSTS, PROPOSAL, LabPlace
 from fathometer.cloud.labs import Root
 from fathometer.cloud.planned import ENDS, HOSTS, Plan, read_plan
@@ -62,6 +62,7 @@ def plan(work: Work, root: Root, given: Given) -> Plan:
 def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
     """Makes a lab, or what is left of it to be made."""
     with work.held():
+        running.note_end(work.place, clock())
         proposal, planned, price, asked = _plan(work, root, given, clock())
         if planned.is_empty:
             work.say("everything of it is there")
@@ -90,7 +91,12 @@ def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
                 work.place.note("outputs.changed")
             _apply(work, len(planned.made) + len(planned.changed) + len(planned.removed))
         lab = outputs(work)
+        made = {resource.address for resource in planned.made if resource.kind in HOSTS}
         try:
+            # One that is new takes as long as those of a new lab, and what it replaces is no matter.
+            patience_s = keys.PATIENCE_S if made else None
+            before = [thing for thing in planned.before if thing.address not in made]
+            running.must_run(work, lab, key_of(work), before, patience_s=patience_s)
             know_hosts(work, lab)
         finally:
             work.say_what_exists()
@@ -138,6 +144,11 @@ def _must_not_be_there(work: Work, asked: where.Where) -> None:
             f"{begun}, and of what bears its tag {count(number, 'thing')} {are(number)} there{asked.words}: "
             f"{cleaned(answer.things[0])}",
             f"{work.command('down')} lists what is left of it",
+        )
+    if not place.begun_in_vain:
+        # What is made where nobody looked is paid for twice.
+        where.must_prove(
+            asked, "make the lab", f"{work.command('up')} again", "begin anew with --directory DIR"
         )
 
 

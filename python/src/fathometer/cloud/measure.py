@@ -7,13 +7,17 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from fathometer.cloud import running
 from fathometer.cloud.journal import KNOWN_HOSTS
+from fathometer.cloud.labs import variables_of
 from fathometer.cloud.make import key_of, know_hosts, outputs
 from fathometer.cloud.page import may_replace, page_of
 from fathometer.cloud.work import Work, expires, remaining
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.study import plan as planning
+from fathometer.study.model import DEFAULT_PORT
 from fathometer.study.outputs import study_text
+from fathometer.study.places import PortTakenError
 from fathometer.study.read import read_study
 from fathometer.study.run import run_study
 from fathometer.study.watch.terminal import view_of_own
@@ -56,6 +60,7 @@ def run(
             may_replace(work, page_of(output))
         work.prepare("run")
         lab = outputs(work)
+        running.must_run(work, lab, key_of(work), ())
         know_hosts(work, lab)
         # A study's paths go from its file's directory, and `--like` names its policies' files from there.
         file = work.place.directory / "study.toml"
@@ -68,21 +73,44 @@ def run(
             new = file.with_suffix(".new")
             new.write_text(text, encoding="utf-8")
             new.rename(file)
+            _say_unlike(work, like)
         _say_left(work, output)
         _must_fit(work, file, quick=quick)
-        work.place.note("study.started", output=str(output), file=str(file))
+        named = (last or {}).get("like") if goes_on else str(like.absolute()) if like else None
+        work.place.note("study.started", output=str(output), file=str(file), like=named)
         try:
             with view_of_own(output) as say:
                 run_study(file, output, fathom, quick, say, tuple(remote))
         except FathometerError as error:
             work.place.note("study.failed", output=str(output), reason=str(error))
             work.say_what_exists()
-            raise
+            raise _of_lab(work, error) from None
         work.place.note("study.done", output=str(output))
         if reminder := remaining(work.place, datetime.now(UTC)):
             work.say(reminder)
         work.say(f"{work.command('down')} removes it")
         return output
+
+
+def _say_unlike(work: Work, like: Path | None) -> None:
+    """That a study that is made anew measures the usual, where an earlier one measured what another does."""
+    entries = [e for e in work.place.entries if e.get("kind") == "study.started"]
+    before = next((str(e["like"]) for e in reversed(entries) if e.get("like")), None)
+    if like is None and before is not None:
+        work.say(
+            f"a new study, which measures ten samples a second for 25s: --like {shlex.quote(before)} measures"
+            " what the one before did"
+        )
+
+
+def _of_lab(work: Work, error: FathometerError) -> FathometerError:
+    """An error of the study's with what can be done about it on a lab, whose study nobody writes by hand."""
+    if not isinstance(error, PortTakenError) or "port" not in variables_of(work.place.root):
+        return error
+    other = DEFAULT_PORT + (error.port == DEFAULT_PORT)
+    up = work.command("up", "--var", f"port={other}")
+    remedy = f"{error.remedy}. Another port: {up}, then {work.command('run')} with a new --output"
+    return PortTakenError(error.operation, error.object, remedy, error.port)
 
 
 def _say_left(work: Work, output: Path) -> None:

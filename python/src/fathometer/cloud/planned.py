@@ -45,6 +45,8 @@ class Plan:
     """Everything that there is afterwards."""
     outputs: bool = False
     """Whether what the lab tells of itself changes, by which it is measured on."""
+    before: tuple[Resource, ...] = ()
+    """What there is, as the cloud said it when the plan was made."""
 
     @property
     def is_empty(self) -> bool:
@@ -80,7 +82,8 @@ def read_plan(document: Mapping[str, Any]) -> Plan:
         after += [there] if "delete" not in actions or "create" in actions else []
     told = (document.get("output_changes") or {}).values()
     outputs = any(change["actions"] != ["no-op"] for change in told)
-    return Plan(tuple(made), tuple(changed), tuple(removed), tuple(after), outputs)
+    before = read_state(document.get("prior_state") or {})
+    return Plan(tuple(made), tuple(changed), tuple(removed), tuple(after), outputs, before)
 
 
 def read_state(document: Mapping[str, Any]) -> tuple[Resource, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fathometer.cloud.journal import LabPlace, all_usual
-from fathometer.cloud.where import Where, known
+from fathometer.cloud.where import Where, both, known
 from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
 
@@ -80,27 +80,45 @@ def of_directory(directory: Path, lab: str) -> Entry | None:
     return max(labs, key=lambda entry: entry.may_exist, default=None)
 
 
+def file_of(place: LabPlace) -> Path:
+    """Where a lab's entry is."""
+    return _directory() / f"{place.id}.json"
+
+
+def may_exist(place: LabPlace) -> bool:
+    """Whether the making of a lab was begun, as its entry has it: its journal may be an older copy."""
+    entry = _entry(place)
+    return entry is not None and entry.may_exist
+
+
+def where(place: LabPlace) -> Where:
+    """Where a lab is, as its journal and its entry have it. Raises as `known` does."""
+    entry = _entry(place)
+    return known(place) if entry is None else both(entry.where, known(place))
+
+
 def note(place: LabPlace, *, may_exist: bool) -> str | None:
-    """Writes where a lab is. Tells why it cannot: a lab can be made and removed without it."""
-    file = _directory() / f"{place.id}.json"
+    """Writes where a lab is. Tells why it cannot: a lab can be made and removed without it. What was written
+    before is never taken back: a lab's journal may be an older copy.
+    """
+    file = file_of(place)
+    before = _entry(place)
     try:
-        where = known(place)
+        place_of_it = where(place)
     except (FathometerError, ValueError, TypeError, OSError):
-        # Settings that cannot be read, of which whoever needs them says more. What was known stays.
-        try:
-            where = _read(file).where
-        except _UNREADABLE:
-            where = Where(str((place.begun or {}).get("cloud")))
+        # Settings that cannot be read, of which whoever needs them says more.
+        place_of_it = before.where if before else Where(str((place.begun or {}).get("cloud")))
+    may_exist = may_exist or place.may_exist or (before is not None and before.may_exist)
     wanted = {
         "format": _FORMAT,
         "id": place.id,
         "lab": (place.begun or {}).get("lab"),
         "directory": str(real(place.directory)),
-        "may_exist": may_exist or place.may_exist,
-        "cloud": where.cloud,
-        "owner": where.owner,
-        "regions": list(where.regions),
-        "tags": list(where.tags),
+        "may_exist": may_exist,
+        "cloud": place_of_it.cloud,
+        "owner": place_of_it.owner,
+        "regions": list(place_of_it.regions),
+        "tags": list(place_of_it.tags),
     }
     text = json.dumps(wanted, indent=1) + "\n"
     with contextlib.suppress(OSError, ValueError):
@@ -117,7 +135,15 @@ def note(place: LabPlace, *, may_exist: bool) -> str | None:
 def forget(place: LabPlace) -> None:
     """Takes a lab out that is about to be removed with its directory."""
     with contextlib.suppress(OSError):
-        (_directory() / f"{place.id}.json").unlink(missing_ok=True)
+        file_of(place).unlink(missing_ok=True)
+
+
+def _entry(place: LabPlace) -> Entry | None:
+    """A lab's; None: it has none, or one that cannot be read."""
+    try:
+        return _read(file_of(place))
+    except _UNREADABLE:
+        return None
 
 
 def _directory() -> Path:

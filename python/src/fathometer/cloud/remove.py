@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from fathometer.clean import cleaned
 from fathometer.cloud import left, register, where
-from fathometer.cloud.journal import removed
+from fathometer.cloud.journal import STATE, removed
 from fathometer.cloud.planned import Resource
 from fathometer.cloud.prices import estimate
 from fathometer.cloud.tool import LOOK_S, message, wait_for_tool
-from fathometer.cloud.work import RefusedStateError, Work, table, tell
+from fathometer.cloud.work import RefusedStateError, Work, named_by, table, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 from fathometer.reading import digest
@@ -26,41 +26,74 @@ from fathometer.study.lock import LOCK, is_held
 
 _SLOW: Final = {"aws": ", and AWS lists for about an hour what is gone"}
 """Clouds whose list lags behind: https://github.com/boto/boto3/issues/1704."""
+_FIND_OUT: Final = "find out whether something is left"
+_BY_STATE: Final = "nothing of it is left in its state; the cloud was not asked"
 
 
 def down(work: Work, *, by_state: bool) -> None:
     """Removes a lab. Raises `FathometerError` where something is left, or that cannot be found out."""
-    gone = removed(work.place.directory)
-    if gone.is_dir() and work.place.begun is None:
-        _end_removal(work, gone)
-        return
     if work.place.begun is None:
-        entry = register.of_directory(work.place.directory, work.lab)
-        if entry is not None and entry.may_exist:
-            _look_without_directory(work, entry, by_state=by_state)
-            return
-        raise FathometerError(
-            "remove the lab",
-            f"{work.place.directory} holds none",
-            "name its --directory; `fathom cloud list` names the labs that are known",
-        )
+        _without_journal(work, by_state=by_state)
+        return
     agreed = _stop_study(work)
     with work.held(end_earlier=True):
-        shutil.rmtree(gone, ignore_errors=True)
-        words = "nothing of it is left"
-        if work.place.may_exist:
-            where.must_be_named(work.place, "remove the lab")
+        shutil.rmtree(removed(work.place.directory), ignore_errors=True)
+        words = "by its journal nothing of it was ever made"
+        if work.place.may_exist or register.may_exist(work.place):
+            where.must_be_asked(register.where(work.place), "remove the lab")
             if not _state_is_lost(work):
                 _destroy(work, agreed=agreed)
             _look(work, by_state=by_state)
-            words = left.nothing_left(_asked(work, by_state=by_state))
+            words = _BY_STATE if by_state else left.nothing_left(_asked(work))
         work.say(words)
         register.forget(work.place)
         work.place.remove()
 
 
-def _look_without_directory(work: Work, entry: register.Entry, *, by_state: bool) -> None:
-    """Of a lab whose directory is gone, and its state with it: the cloud alone knows what it consists of.
+def _without_journal(work: Work, *, by_state: bool) -> None:
+    """Of a directory that does not say that a lab was begun there."""
+    directory = work.place.directory
+    entry = register.of_directory(directory, work.lab)
+    _must_name_nothing(work, entry)
+    if entry is not None and entry.may_exist:
+        _look_without_journal(work, entry, by_state=by_state)
+        return
+    if (gone := removed(directory)).is_dir():
+        _end_removal(work, gone)
+        return
+    raise FathometerError(
+        "remove the lab",
+        f"{directory} holds none",
+        "name its --directory; `fathom cloud list` names the labs that are known",
+    )
+
+
+def _must_name_nothing(work: Work, entry: register.Entry | None) -> None:
+    """Raises `FathometerError` where a state lies beside the journal that is gone, and names things: they
+    exist, whatever a cloud answers that may not even be asked in the right place.
+    """
+    for state in work.place.states:
+        number = named_by(state, work.command("down"))
+        if number == 0:
+            continue
+        if number is None:
+            work.say(f"{state} is torn: it says nothing")
+            continue
+        root = state.parent
+        back = [shlex.join(["terraform", f"-chdir={root}", "state", "push", state.name])]
+        call = [] if state.name == STATE else back
+        call.append(shlex.join(["terraform", f"-chdir={root}", "destroy"]))
+        things = count(number, "thing") + (entry.where.words if entry is not None else "")
+        raise FathometerError(
+            "remove the lab",
+            f"{work.place.directory / JOURNAL} is gone, and {state} names {things}",
+            f"put back a copy of the journal, if you have one; else call `{'` and `'.join(call)}` (or `tofu`"
+            f" in the place of `terraform`), then {work.command('down')}, which asks the cloud what is left",
+        )
+
+
+def _look_without_journal(work: Work, entry: register.Entry, *, by_state: bool) -> None:
+    """Of a lab whose directory is gone or says nothing of it: the cloud alone knows what it consists of.
     The entry is all that leads there: it is forgotten only where the right cloud has nothing.
     """
     asked = entry.where
@@ -70,7 +103,7 @@ def _look_without_directory(work: Work, entry: register.Entry, *, by_state: bool
     if by_state or asked.cloud == "gcp":
         commands = "; ".join(shlex.join(one) for tag in asked.tags for one in left.commands_for(asked, tag))
         raise FathometerError(
-            "find out whether something is left",
+            _FIND_OUT,
             "the state is gone, and says nothing",
             f"{work.command('down')} without --by-state asks the cloud"
             if asked.cloud != "gcp"
@@ -79,40 +112,15 @@ def _look_without_directory(work: Work, entry: register.Entry, *, by_state: bool
     answer = left.look(asked)
     if answer.problem is not None:
         raise FathometerError(
-            "find out whether something is left",
+            _FIND_OUT,
             f"the state is gone, and {answer.problem}",
             f"then {work.command('down')} again; where you see yourself that nothing of it is left, "
             f"remove {entry.file}",
         )
     _must_be_nothing(work, asked, answer.things)
-    _must_have_owner(entry)
+    where.must_prove(asked, _FIND_OUT, f"{work.command('down')} again", f"remove {entry.file}")
     work.say(left.nothing_left(asked))
     entry.forget()
-
-
-def _must_have_owner(entry: register.Entry) -> None:
-    """Raises `FathometerError` where nobody knows in which subscription or account a lab was made, or which
-    one was asked: that the asked one has nothing of the lab proves nothing then.
-    """
-    kind = where.kind(entry.where.cloud)
-    today = where.owner_now(entry.where.cloud)
-    # `az` was told the subscription; `aws` asks whatever its login has.
-    if entry.where.owner is not None and today is None and entry.where.cloud == "aws":
-        raise FathometerError(
-            "find out whether something is left",
-            f"it was made in the {kind} {entry.where.owner}, and which {kind} the login is of could not be"
-            " found out",
-            "see that `aws sts get-caller-identity` works, then `fathom cloud down` again",
-        )
-    if entry.where.owner is not None:
-        return
-    raise FathometerError(
-        "find out whether something is left",
-        f"in which {kind} it was made is not known; the {kind} {today or 'of your login'}, which was asked,"
-        " has nothing of it",
-        f"`fathom cloud down` again with a login of each other {kind} that it may be in; where you see"
-        f" yourself that nothing of it is left, remove {entry.file}",
-    )
 
 
 def _end_removal(work: Work, gone: Path) -> None:
@@ -273,17 +281,18 @@ def _look(work: Work, *, by_state: bool) -> None:
     if not is_lost:
         work.prepare("down")
     stayed = () if is_lost else work.exists()
-    if is_lost and (by_state or _asked(work, by_state=False).cloud == "gcp"):
+    asked = _asked(work)
+    forget = f"remove {place.directory} and {register.file_of(place)}"
+    if is_lost and (by_state or asked.cloud == "gcp"):
         made = [a for e in place.entries if e.get("kind") == "approved" for a in e["addresses"]]
         _list("as the journal has it, or never made", dict.fromkeys(made))
-        asked = _asked(work, by_state=False)
         commands = [shlex.join(one) for tag in asked.tags for one in left.commands_for(asked, tag)]
         raise FathometerError(
-            "find out whether something is left",
+            _FIND_OUT,
             "the state is lost, and says nothing",
             f"{work.command('down')} without --by-state asks the cloud"
             if asked.cloud != "gcp"
-            else f"look yourself, for networks too ({'; '.join(commands)}), then remove {place.directory}",
+            else f"look yourself, for networks too ({'; '.join(commands)}), then {forget}",
         )
     if stayed:
         _list("in the state", (resource.address for resource in stayed))
@@ -293,19 +302,21 @@ def _look(work: Work, *, by_state: bool) -> None:
             f"{work.command('down')} tries it again",
         )
     if by_state:
-        work.say("the state is empty; nobody looked for what bears the lab's tag")
         return
     place.note("left.started")
-    asked = _asked(work, by_state=False)
     answer = left.look(asked)
+    trusts = "" if is_lost else "; with --by-state it trusts the state"
     if answer.problem is not None:
         raise FathometerError(
-            "find out whether something is left",
+            _FIND_OUT,
             f"the state is {'lost, and' if is_lost else 'empty, but'} {answer.problem}",
-            f"then {work.command('down')} again{'' if is_lost else '; with --by-state it trusts the state'}",
+            f"then {work.command('down')} again{trusts}",
         )
     place.note("left.looked", left=len(answer.things))
     _must_be_nothing(work, asked, answer.things)
+    if is_lost or not place.begun_in_vain:
+        # Of what was never made there is nothing anywhere.
+        where.must_prove(register.where(place), _FIND_OUT, f"{work.command('down')} again{trusts}", forget)
 
 
 def _must_be_nothing(work: Work, asked: where.Where, things: Sequence[str]) -> None:
@@ -321,12 +332,9 @@ def _must_be_nothing(work: Work, asked: where.Where, things: Sequence[str]) -> N
         )
 
 
-def _asked(work: Work, *, by_state: bool) -> where.Where:
-    """Where was looked; with `by_state` nobody asked a cloud."""
-    known = where.known(work.place)
-    if by_state:
-        return where.Where(known.cloud)
-    # Of a lab that nobody knows the subscription of, the one that was asked is the environment's.
+def _asked(work: Work) -> where.Where:
+    """Where is looked: of a lab that nobody knows the subscription of, in the environment's."""
+    known = register.where(work.place)
     return dataclasses.replace(known, owner=known.owner or where.owner_now(known.cloud))
 
 

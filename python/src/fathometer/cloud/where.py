@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -125,6 +126,30 @@ def must_be_named(place: LabPlace, operation: str) -> None:
 def must_be_asked(where: Where, operation: str) -> None:
     """Raises `FathometerError` where the environment names another place than this."""
     _must_be_same(where, owner_now(where.cloud), operation)
+
+
+def must_prove(made: Where, operation: str, again: str, forget: str) -> None:
+    """Raises `FathometerError` where an answer that there is nothing proves nothing: nobody knows in which
+    subscription or account a lab was made, or which one was asked. `forget`: what whoever looked does then.
+    """
+    owns = kind(made.cloud)
+    today = owner_now(made.cloud)
+    if made.owner is None:
+        raise FathometerError(
+            operation,
+            f"in which {owns} it was made is not known; the {owns} {today or 'of your login'}, which was"
+            " asked, has nothing of it",
+            f"with a login of each other {owns} that it may be in, {again}; where you see yourself that"
+            f" nothing of it is left, {forget}",
+        )
+    # `az` was told the subscription; `aws` asks whatever its login has.
+    if today is None and made.cloud == "aws":
+        raise FathometerError(
+            operation,
+            f"it was made in the {owns} {made.owner}, and which {owns} the login is of could not be found"
+            " out",
+            f"see that `{shlex.join(_ACCOUNT[:3])}` works, then {again}",
+        )
 
 
 def environment(place: LabPlace) -> dict[str, str]:

@@ -16,9 +16,9 @@ import typer
 
 from fathometer.clean import cleaned
 from fathometer.cloud import register, rescued
-from fathometer.cloud.journal import LabPlace, all_usual, usual
+from fathometer.cloud.journal import LabPlace, usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
-from fathometer.cloud.prices import estimate, hourly
+from fathometer.cloud.prices import estimate
 from fathometer.cloud.tool import Exit, Tool, find_tool, must_read, trial, wait_for_earlier
 from fathometer.cloud.trouble import advice
 from fathometer.counts import are, count
@@ -48,9 +48,10 @@ def tell(words: str, *, nl: bool = True, err: bool = False) -> bool:
     return True
 
 
-def command_for(verb: str, lab: str, directory: Path, infra: str | None = None) -> str:
+def command_for(verb: str, lab: str, directory: Path, infra: str | None = None, *options: str) -> str:
     """A command line for a lab."""
-    more = [] if directory == usual(lab) else ["--directory", str(directory)]
+    more = [*options]
+    more += [] if directory == usual(lab) else ["--directory", str(directory)]
     more += [] if infra is None else ["--infra", infra]
     return f"`{shlex.join(['fathom', 'cloud', verb, lab, *more])}`"
 
@@ -112,10 +113,10 @@ class Work:
             raise FathometerError("go on", "nobody answered", "answer y, or add --yes")
         return answer.strip().lower() in {"y", "yes"}
 
-    def command(self, verb: str) -> str:
+    def command(self, verb: str, *options: str) -> str:
         """A command line for this lab."""
         infra = (self.place.begun or {}).get("infra") if verb in {"plan", "up"} else None
-        return command_for(verb, self.lab, self.place.directory, infra)
+        return command_for(verb, self.lab, self.place.directory, infra, *options)
 
     def exists(self) -> tuple[Resource, ...]:
         """What the state says that there is."""
@@ -151,7 +152,7 @@ class Work:
         """Why nobody can read the state; None: it can be read. Raises `FathometerError` where the disk, or
         the file's rights, forbid to look.
         """
-        return _broken(self.place.state_file, self.command("down"))
+        return broken(self.place.state_file, self.command("down"))
 
     def emptied_state(self) -> str | None:
         """That the state says nothing of a lab that was begun, in words: as a copy of before its making does,
@@ -163,7 +164,7 @@ class Work:
 
     def broken_aside(self) -> str | None:
         """The same of a state that was set aside."""
-        return _broken(self.place.aside, self.command("down"))
+        return broken(self.place.aside, self.command("down"))
 
     def is_aside(self) -> bool:
         """Whether the tool could not write its state where it belongs, and left it beside that."""
@@ -174,6 +175,10 @@ class Work:
         cache. Without it not even what exists can be told, and a state that was set aside is taken back.
         """
         root = self.place.root
+        if self.is_aside() and self.broken_aside() is None and self.broken_state() == _TORN:
+            # The tool reads the one before it takes the other, and before it fetches anything.
+            with contextlib.suppress(OSError):
+                self.place.state_file.rename(self.place.state_file.with_suffix(".torn"))
         last = self.place.last("init.done", "tool.named")
         if last is None or last["kind"] != "init.done" or not _has_providers(root):
             self.say("preparing (the cloud's provider is fetched)")
@@ -193,10 +198,6 @@ class Work:
         if what := self.broken_aside():
             raise RefusedStateError(operation, f"{place.aside} {what}", asks)
         self.say(f"taking back {place.aside.name}, which could not be written where it belongs")
-        if self.broken_state() == _TORN:
-            # The tool reads the one before it takes the other.
-            with contextlib.suppress(OSError):
-                place.state_file.rename(place.state_file.with_suffix(".torn"))
         ended = self.step("push", "state", "push", place.aside.name)
         if ended.interrupted:
             raise FathometerError(operation, "it was interrupted", f"{self.command(verb)} goes on")
@@ -268,7 +269,7 @@ class Work:
         return f"{self.place.state_file} {what}"
 
 
-def _broken(state: Path, down: str) -> str | None:
+def broken(state: Path, down: str) -> str | None:
     """Why nobody can read a state; None: it can be read. `down` removes its lab."""
     try:
         json.loads(state.read_bytes())
@@ -285,12 +286,16 @@ def _broken(state: Path, down: str) -> str | None:
     return None
 
 
-def _says_nothing(state: Path, down: str) -> str | None:
-    """Why a state says nothing of a lab that was made, without the tool; None: it names things."""
-    if what := _broken(state, down):
-        return what
+def named_by(state: Path, down: str) -> int | None:
+    """How many things a state names, without the tool; None: it is torn."""
+    if what := broken(state, down):
+        return None if what == _TORN else 0
     document = json.loads(state.read_bytes())
-    return EMPTY if isinstance(document, Mapping) and not document.get("resources") else None
+    things = document.get("resources") if isinstance(document, Mapping) else document
+    if not isinstance(things, list):
+        return 0
+    # What a lab only reads of a cloud is nobody's to remove.
+    return len([one for one in things if not isinstance(one, Mapping) or one.get("mode") != "data"])
 
 
 def _write_problem(aside: Path, state: Path) -> str | None:
@@ -353,37 +358,3 @@ def moment(text: object) -> datetime | None:
 def table(resources: Iterable[Resource]) -> str:
     """Kinds and how many there are of each, a line each."""
     return "\n".join(f"{number:>7,}  {cleaned(kind)}" for kind, number in by_kind(resources))
-
-
-def summary(directory: Path, now: datetime) -> str | None:
-    """A line on a lab's directory, of its journal alone; None: it holds no lab. It names the directory where
-    that is not the usual one, or where no end of its hosts is known.
-    """
-    place = LabPlace(directory)
-    begun = place.begun
-    if begun is None:
-        return None
-    approved = place.last("approved")
-    last = place.last(
-        "apply.started", "apply.done", "apply.failed", "destroy.started", "destroy.failed", "destroy.done"
-    )
-    state = {
-        None: "nothing was made yet",
-        "apply.done": "made",
-        "destroy.done": "removed; whether something is left was not found out",
-    }.get(None if last is None else str(last["kind"]), "half made, or half removed")
-    down = command_for("down", str(begun.get("lab")), place.directory)
-    if place.is_made and (what := _says_nothing(place.state_file, down)):
-        state += f", but {place.state_file.name} {what}: what exists is not known"
-    price, unknown = "", ", ".join((approved or {}).get("unknown", ()))
-    if approved and unknown and not float(approved["high"]):
-        price = f", price not known: there is none here of {unknown}"
-    elif approved:
-        price = f", estimated at {hourly(float(approved['low']), float(approved['high']))}"
-        price += f" without {unknown}, whose price is not known here" if unknown else ""
-    parts = [f"{begun.get('lab')}  {state}{price}"]
-    if last is not None and (reminder := remaining(place, now)):
-        parts.append(reminder)
-    if len(parts) == 1 or place.directory.parent != all_usual():
-        parts.append(str(place.directory))
-    return cleaned("; ".join(parts))

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import json
 from asyncio.subprocess import Process
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -120,7 +120,7 @@ class LocalPlace:
                         answer += line.decode(errors="replace")
         if not listens(answer, protocol, port):
             reason = last_line(self._log.read_text(errors="replace"))
-            raise not_listening(self._host.name, protocol, port, reason)
+            raise not_listening(self._host.name, protocol, port, reason, is_taken=is_taken(answer, port))
         return LocalReflector(process, self._processes, self._host.name)
 
     async def probe(self, run: PlannedRun, command: Command, into: Path) -> ProbeExit:  # noqa: ARG002 - it takes its time
@@ -148,28 +148,45 @@ def echo_words(protocol: str, listen: str) -> list[str]:
 
 def listens(lines: str, protocol: str, port: int) -> bool:
     """Whether one of a reflector's lines says that it listens there."""
-    wanted = ("listening", "iperf3" if protocol == "throughput" else protocol, port)
+    name = "iperf3" if protocol == "throughput" else protocol
+    return any(e.get("protocol") == name for e in _events(lines, "listening", port))
+
+
+def is_taken(lines: str, port: int) -> bool:
+    """Whether one of a reflector's lines says that another socket has the port."""
+    return any(True for _ in _events(lines, "address_in_use", port))
+
+
+def _events(lines: str, event: str, port: int) -> Iterator[dict[str, Any]]:
     for line in lines.splitlines():
         try:
             answer: Any = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(answer, dict) and tuple(answer.get(k) for k in ("event", "protocol", "port")) == wanted:
-            return True
-    return False
+        if isinstance(answer, dict) and (answer.get("event"), answer.get("port")) == (event, port):
+            yield answer
+
+
+class PortTakenError(FathometerError):
+    """A reflector does not listen, as something else has its port on the host."""
+
+    def __init__(self, operation: str, object: str, remedy: str, port: int) -> None:  # noqa: A002
+        super().__init__(operation, object, remedy)
+        self.port = port
 
 
 def not_listening(
-    host: str, protocol: str, port: int, reason: str, remedy: str | None = None
+    host: str, protocol: str, port: int, reason: str, remedy: str | None = None, *, is_taken: bool
 ) -> FathometerError:
     """The error for a reflector that does not come to listen. `remedy`: what helps, where that is known."""
-    return FathometerError(
-        "start a reflector",
-        f'host "{host}", {protocol} port {port}: {reason}',
-        remedy
-        or "end what listens there (the reflector of a study whose runner was killed: `fathom study stop` "
-        "with that study's --output), or choose another `port` for the scenario",
+    operation, what = "start a reflector", f'host "{host}", {protocol} port {port}: {reason}'
+    remedy = remedy or (
+        "end what listens there (the reflector of a study whose runner was killed: `fathom study stop` "
+        "with that study's --output), or choose another `port` for the scenario"
     )
+    if is_taken:
+        return PortTakenError(operation, what, remedy, port)
+    return FathometerError(operation, what, remedy)
 
 
 def bracketed(address: str) -> str:

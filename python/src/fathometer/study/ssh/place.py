@@ -9,7 +9,15 @@ from typing import Final
 
 from fathometer.study.deadlines import deadline_ns, most_bytes
 from fathometer.study.hosts import last_line
-from fathometer.study.places import LISTEN_S, Command, ProbeExit, echo_words, listens, not_listening
+from fathometer.study.places import (
+    LISTEN_S,
+    Command,
+    ProbeExit,
+    echo_words,
+    is_taken,
+    listens,
+    not_listening,
+)
 from fathometer.study.plan import PlannedRun
 from fathometer.study.ssh.answers import BadAnswer, Said, State
 from fathometer.study.ssh.holders import Holder, remedy
@@ -97,7 +105,8 @@ class RemotePlace:
         with contextlib.suppress(HostError):
             holders = [h for h in await remote.holders(port) if h.is_in_the_way_of(protocol)]
         known = [remedy(h, remote.connection.study_id, remote.connection.ssh) for h in holders[:1]]
-        raise not_listening(remote.name, protocol, port, last_line(output.err), *known)
+        taken = bool(known) or is_taken(output.out, port)
+        raise not_listening(remote.name, protocol, port, last_line(output.err), *known, is_taken=taken)
 
     async def probe(self, run: PlannedRun, command: Command, into: Path) -> ProbeExit:
         """Runs a probe to its end, or follows the one that a crash left; the copy of its recording grows

@@ -1,0 +1,64 @@
+"""What docs/cloud.md tells a reader to do: its three commands are called as they stand there, and what to do
+about a cloud's words is what `fathom cloud` says, too.
+"""
+
+import re
+import shlex
+
+import pytest
+
+from fathometer.cloud.trouble import advice
+from fathometer.dataset import open_recordings
+from support.programs import ROOT
+
+DOCS = (ROOT / "docs/cloud.md").read_text()
+BEGINS = "Then three commands:\n\n"
+TROUBLE = "## When something goes wrong"
+
+
+def commands():
+    """The three, without what is said beside them."""
+    lines = DOCS.partition(BEGINS)[2].partition("\n\n")[0].splitlines()
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def test_three_commands_lead_from_nothing_to_the_report(person):
+    up, run, down = commands()
+    assert [one[:4] for one in (up, run, down)] == [
+        ["fathom", "cloud", v, "azure-zones"] for v in ("up", "run", "down")
+    ]
+    # What is another for each reader: the own address, the user of this cloud's hosts, and the binary.
+    here = {
+        "198.51.100.7/32": "203.0.113.1/32",
+        "target/x86_64-unknown-linux-musl/dist/fathom": person.binary,
+    }
+    called = [[here.get(word, word) for word in one[2:]] for one in (up, run, down)]
+    assert {*here} <= {*up, *run}
+    said = person(*called[0], "--var", "user=root", answer="y\ny\n")
+    assert "costs " in said
+    assert "5 things of 3 kinds are there" in said
+    # Cut short, as a path takes 8 minutes.
+    person(*called[1], "--quick", "--fathom", person.binary)
+    page = person.home / "azure-zones.html"
+    assert "same-zone" in page.read_text()
+    assert len(open_recordings([person.recordings])) > 0
+    assert "nothing of it is left in the subscription 0" in person(*called[2], answer="y\n")
+    assert person.traces()["things"] == []
+    assert page.exists()
+
+
+def words_of_the_table():
+    table = DOCS.partition(TROUBLE)[2].partition("## ")[0]
+    rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| `")]
+    for words, what in rows:
+        # That one is no cloud's: the study knows it by its kind.
+        if "Address already in use" not in words:
+            yield from ((word, what.strip()) for word in re.findall(r"`([^`]+)`", words) if word != "cores")
+
+
+@pytest.mark.parametrize(("word", "what"), [*words_of_the_table()])
+def test_what_the_docs_say_of_a_clouds_words_is_said_by_the_program(word, what):
+    told = advice(f"Error: {word} of so many cores")
+    assert told != advice("something new")
+    common = {"quota", "size", "providers", "log", "login", "processors"}
+    assert {*re.findall(r"\w+", told)} & {*re.findall(r"\w+", what)} & common, (told, what)

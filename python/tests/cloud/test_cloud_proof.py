@@ -1,0 +1,166 @@
+"""That nothing is left of a lab is said where that was looked at, and nowhere else."""
+
+import json
+import shutil
+import uuid
+
+import pytest
+
+from fathometer.cloud import register
+from fathometer.cloud.journal import LabPlace, removed
+from fathometer.cloud.labs import find
+from fathometer.cloud.make import _must_not_be_there
+from fathometer.cloud.where import Where, known
+from fathometer.cloud.work import Work
+from fathometer.errors import FathometerError
+from fathometer.study.journal import JOURNAL
+
+NOTHING = "nothing of it is left"
+THINGS = {"version": 4, "resources": [{"mode": "managed"}, {"mode": "data"}, {"mode": "managed"}]}
+
+
+def entries_of(lab_id):
+    return [entry for entry in register.entries()[0] if entry.id == lab_id]
+
+
+@pytest.fixture
+def aws_lab(tmp_path, listed):
+    """Makes the place of a lab whose making was killed before it wrote a state, and `down` for it."""
+
+    def begin(owner):
+        place = LabPlace(tmp_path / "aws")
+        place.make()
+        place.note(
+            "cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool="tofu", lab="aws-zones"
+        )
+        place.note("where", owner=owner, regions=["eu-west-2"], tag="fathom-zones")
+        place.note("apply.started")
+        place.root.mkdir(parents=True)
+        register.note(place, may_exist=True)
+        return place, lambda code: listed("down", "aws-zones", "--directory", place.directory, code=code)
+
+    return begin
+
+
+@pytest.mark.parametrize("name", ["terraform.tfstate", "errored.tfstate"])
+def test_a_state_whose_journal_is_gone_is_not_told_away(made, listed, name):
+    """The cloud was asked alone, perhaps the wrong one, and its "nothing" was believed."""
+    (made.directory / JOURNAL).unlink()
+    state = made.root / name
+    made.state_file.rename(state)
+    state.write_text(json.dumps(THINGS))
+    listed.az("exit 0")
+    down = ("down", "azure-nat", "--directory", made.directory)
+    for words in ((), ("--by-state",)):
+        said = listed(*down, *words, code=1)
+        assert (
+            f"{made.directory / JOURNAL} is gone, and {state} names 2 things in the subscription 0-1" in said
+        )
+        assert f"`terraform -chdir={made.root} destroy`" in said
+        assert (f"`terraform -chdir={made.root} state push {name}`" in said) == (name == "errored.tfstate")
+        assert NOTHING not in said
+    (line,) = [one for one in listed("list", code=1).splitlines() if one.startswith("azure-nat  the journal")]
+    assert f"{state} is there" in line
+    assert "may go on costing" in line
+    # By hand, as it tells.
+    state.write_text('{"version": 4, "resources": []}')
+    assert f"{NOTHING} in the subscription 0-1" in listed(*down)
+    assert entries_of(made.id) == []
+
+
+def test_a_state_that_no_register_knows_is_not_told_away_either(made, listed):
+    (made.directory / JOURNAL).unlink()
+    register.forget(made)
+    assert "names 1 thing; put back" in listed("down", "azure-nat", "--directory", made.directory, code=1)
+
+
+def test_a_torn_state_whose_journal_is_gone_says_nothing(made, listed):
+    (made.directory / JOURNAL).unlink()
+    made.state_file.write_text('{"resour')
+    listed.az("[ $1 = group ] || echo /subscriptions/0-1/left")
+    down = ("down", "azure-nat", "--directory", made.directory)
+    said = listed(*down, code=1)
+    assert f"{made.state_file} is torn" in said
+    assert "    /subscriptions/0-1/left" in said
+    listed.az("exit 0")
+    assert NOTHING in listed(*down)
+
+
+def test_a_lab_without_a_state_of_which_nobody_knows_the_account_is_not_told_away(aws_lab, listed):
+    """`aws` was missing when it was made, and the login of today may be another's."""
+    place, down = aws_lab(None)
+    listed.az('[ "$1" = sts ] && echo 222222222222; exit 0', name="aws")
+    for _ in range(2):
+        said = down(1)
+        assert "in which account it was made is not known" in said
+        assert "the account 222222222222, which was asked, has nothing of it" in said
+        (entry,) = entries_of(place.id)
+        assert f"remove {place.directory} and {entry.file}" in said
+        assert NOTHING not in said.replace(f"that {NOTHING}", "")
+        assert (place.directory / JOURNAL).exists()
+
+
+def test_a_lab_without_a_state_is_not_told_away_by_a_login_that_nobody_knows(aws_lab, listed):
+    place, down = aws_lab("111111111111")
+    listed.az('[ "$1" != sts ]', name="aws")
+    said = down(1)
+    assert "it was made in the account 111111111111, and which account the login is of could not be" in said
+    assert "see that `aws sts get-caller-identity` works" in said
+    assert place.directory.exists()
+    listed.az('[ "$1" = sts ] && echo 111111111111; exit 0', name="aws")
+    assert f"{NOTHING} in the account 111111111111" in down(0)
+    assert not place.directory.exists()
+
+
+@pytest.mark.parametrize(("owner", "today"), [(None, "222222222222"), ("111111111111", "")])
+def test_up_makes_nothing_anew_where_an_empty_answer_proves_nothing(aws_lab, listed, owner, today):
+    """What an earlier call made would be paid for twice."""
+    place, _ = aws_lab(owner)
+    listed.az(f'[ "$1" != sts ] || echo {today}', name="aws")
+    with pytest.raises(
+        FathometerError, match=r"cannot make the lab: .*begin anew|cannot make .* sts get-call"
+    ):
+        _must_not_be_there(Work(place, "aws-zones", yes=True), known(place))
+
+
+def test_a_journal_that_is_an_older_copy_does_not_tell_a_lab_away(made, listed):
+    """It is of before the making, as somebody put it back from a copy; the state is gone."""
+    journal = made.directory / JOURNAL
+    journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+    made.state_file.unlink()
+    down = ("down", "azure-nat", "--directory", made.directory)
+    listed.az('echo "$*" >> "$XDG_STATE_HOME/asked"; [ "$1" = group ] || echo /subscriptions/0-1/left')
+    for _ in range(2):
+        said = listed(*down, code=1)
+        assert "    /subscriptions/0-1/left" in said
+        assert NOTHING not in said
+    listed.az("exit 0")
+    assert f"{NOTHING} in the subscription 0-1" in listed(*down)
+    assert entries_of(made.id) == []
+
+
+def test_what_an_earlier_removal_left_tells_no_later_lab_away(made, listed):
+    """That one's directory was being taken away when it crashed; this one's is gone as a whole."""
+    shutil.rmtree(made.directory)
+    removed(made.directory).mkdir()
+    listed.az("[ $1 = group ] || echo /subscriptions/0-1/left")
+    down = ("down", "azure-nat", "--directory", made.directory)
+    assert "    /subscriptions/0-1/left" in listed(*down, code=1)
+    listed.az("exit 0")
+    assert f"{NOTHING} in the subscription 0-1" in listed(*down)
+
+
+def test_up_begins_nothing_beside_a_state(made, tmp_path):
+    (made.directory / JOURNAL).unlink()
+    (tmp_path / "infra/azure/nat").mkdir(parents=True)
+    (tmp_path / "infra/azure/nat/main.tf").write_text("# Why?\n")
+    with pytest.raises(FathometerError, match=r"its journal is gone, and .*terraform\.tfstate is there"):
+        LabPlace(made.directory).begin(find(tmp_path / "infra", "azure-nat"), "tofu")
+
+
+def test_where_a_lab_is_counts_all_that_was_ever_known(made, listed):  # noqa: ARG001 - it registers it
+    made.note("where", owner="0-1", regions=[], tag="other-nat")
+    register.note(made, may_exist=False)
+    older = LabPlace(made.directory)
+    older.entries = older.entries[:1]
+    assert register.where(older) == Where("azure", "0-1", (), ("fathom-nat", "other-nat"))
