@@ -11,11 +11,30 @@ pub enum Error {
     /// The world is at fault.
     #[error("{0}")]
     Run(String),
+    /// The server does not answer a question of ours.
+    #[error("{message} ({code})")]
+    Refused {
+        /// By which it says why: SQLSTATE of `PostgreSQL` and `MySQL`, `error N` of SQL Server.
+        code: String,
+        /// What it says.
+        message: String,
+    },
 }
 
 impl Error {
     pub(crate) fn run(line: impl Into<String>) -> Self {
         Self::Run(line.into())
+    }
+
+    /// Whether the server refused it by this code.
+    pub(crate) fn is_refusal(&self, by: &str) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == by)
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused { code: refusal.code, message: refusal.message }
     }
 }
 
@@ -64,6 +83,8 @@ pub(crate) enum Trouble {
     Lost(String),
     /// The user did not want to wait for the answer; the server did not say either that it cancelled it, where it is unanswered.
     Stopped { is_unanswered: bool },
+    /// The same, and the server could not be asked to cancel it.
+    Left { why: String },
     /// It took longer than it may; the server did not say either that it cancelled it, where it is unanswered.
     Late { why: String, is_unanswered: bool },
 }
