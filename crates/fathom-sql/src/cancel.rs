@@ -1,14 +1,11 @@
 //! Asks the server to end a query on a connection of its own, as the clients of `PostgreSQL` and `MySQL` do.
 
-use crate::Error;
+use crate::error::{Error, Unasked};
 use crate::limit::Limit;
 use crate::session::{self, Login};
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
-use std::sync::{Arc, OnceLock};
-
-/// Why a server could not be asked to end a query, once that is known.
-pub(crate) type Unasked = Arc<OnceLock<Error>>;
+use std::sync::Arc;
 
 pub(crate) fn cancel(login: &Login, key: (i32, i32)) -> Unasked {
     on_a_thread(login, move |login| ask(login, key))

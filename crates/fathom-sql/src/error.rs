@@ -1,6 +1,7 @@
 //! Why something could not be done: one line that names it, says what is wrong and how to mend it.
 
 use postgres_protocol::message::backend::ErrorResponseBody;
+use std::sync::{Arc, OnceLock};
 
 /// See the module.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -37,6 +38,9 @@ impl From<Refusal> for Error {
         Self::Refused { code: refusal.code, message: refusal.message }
     }
 }
+
+/// Why a server could not be asked to end a query, once that is known.
+pub(crate) type Unasked = Arc<OnceLock<Error>>;
 
 /// What a server's `ErrorResponse` says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! A session of `MySQL` or `MariaDB`, as a run needs it. What the protocol is, `fathom_mysql` knows.
 
-use crate::cancel::{Unasked, on_a_thread};
+use crate::cancel::on_a_thread;
 use crate::channel::Channel;
-use crate::error::Refusal;
+use crate::error::{Refusal, Unasked};
 use crate::limit::Limit;
 use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
 use crate::session::{Login, broke, more, not_secured, unreachable};

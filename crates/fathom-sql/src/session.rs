@@ -1,8 +1,7 @@
 //! A connection from its opening to where queries may be asked: TLS, login, parameters.
 
-use crate::cancel::Unasked;
 use crate::channel::Channel;
-use crate::error::Refusal;
+use crate::error::{Refusal, Unasked};
 use crate::limit::{Limit, is_ended};
 use crate::reader::{Item, Reader, whole};
 use crate::target::Secret;
