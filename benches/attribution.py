@@ -6,26 +6,36 @@
 * sleep: `pg_sleep`;
 * starved: the server's backend is stopped for part of each 40 ms (SIGSTOP, SIGCONT), while it computes or makes rows.
 
-10 of each, drawn by chance. Every part is held against the truth: what was put in and what the same query takes without it (of a
-starved server: all but the round trips). As root, with PostgreSQL (Debian: postgresql) and iproute2, in hosts of the fabric that it
-takes away again. About 5 minutes.
+10 of each, drawn by chance. What was asked for is not the truth: a sleep lasts longer on a busy machine, and a packet waits for whom it
+is to wake. So the truth is measured, of each query, by captures on both hosts (wire.py), whose clock is one: from when a
+request leaves the client's host until it is at the server's, and from when the answer is made until the last of it is here, is the
+path's; between the two is the server's; the rest is the client's. Of a client that works on rows the first whole row counts instead
+of the last; where it may have waited for a later one, at the speed that it was asked to work at, it is open whose that is. As
+root, with PostgreSQL (Debian: postgresql) and iproute2, in hosts of the fabric that it takes away again, and with the Python half's
+environment. About 5 minutes.
 
-    sudo benches/attribution.py [--fathom FILE] [--only KIND] [--of-each N]
+    sudo .venv/bin/python benches/attribution.py [--fathom FILE] [--only KIND] [--of-each N]
 """
 
 import argparse
 import contextlib
+import dataclasses
 import json
+import math
 import os
 import pathlib
 import random
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+import wire
+from pyarrow import parquet
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KINDS = ("client", "path", "sleep", "starved")
@@ -36,8 +46,12 @@ NEAR_MS = 2.0
 """The round trip of what is not about the path."""
 WITHIN, WITHIN_MS = 0.1, 5.0
 GRAIN = 1 / 30
-"""Of all time: so far beyond a bound the truth may lie (docs/databases.md)."""
+"""Of a query's time: so far beyond a bound the truth may lie (docs/databases.md)."""
 NOBODY = 65_534
+PARTIES = ("server", "path", "client")
+QUERY_WORDS, SYNC = (b"generate_series", b"pg_sleep"), b"S\x00\x00\x00\x04"
+HEAD_BYTES, ROW_HEAD_BYTES = 60, 11
+"""Before the first row of an answer of one column at most, and of each row (PostgreSQL's documentation, Message Formats)."""
 
 
 @contextlib.contextmanager
@@ -131,48 +145,125 @@ def postgres(fathom, directory):
             started.wait(20)
 
 
+@contextlib.contextmanager
+def captured(fathom, port, hosts, directory):
+    """Captures on these hosts while this lasts; gives where."""
+    files = [pathlib.Path(directory, f"{host}.packets") for host in hosts]
+    wire_py = str(ROOT / "benches/wire.py")
+    with contextlib.ExitStack() as stack:
+        for host, file in zip(hosts, files, strict=True):
+            words = on(fathom, host, sys.executable, wire_py, str(port), str(file))
+            process = stack.enter_context(
+                subprocess.Popen(words, stdout=subprocess.PIPE)
+            )
+            stack.callback(process.terminate)
+            process.stdout.readline()
+        yield files
+
+
 def ask(fathom, port, host, *options):
-    words = [
-        fathom,
-        "sql",
-        f"postgres://owner@{SERVER}:{port}/postgres",
-        "--quiet",
-        "--json",
-        *options,
-    ]
+    """(what it says at its end, its queries as they were recorded, the ways there and back)."""
+    words = [fathom, "sql", f"postgres://owner@{SERVER}:{port}/postgres", "--quiet"]
     environment = {**os.environ, "PGPASSWORD": PASSWORD, "FATHOM_CLOUD": "off"}
-    ran = subprocess.run(
-        on(fathom, host, *words),
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    if ran.returncode:
-        sys.exit(f"{' '.join(words)}: {ran.stderr}")
-    return json.loads(ran.stdout)
+    with tempfile.TemporaryDirectory() as directory:
+        words += ["--json", "--record", f"{directory}/recording", *options]
+        with captured(fathom, port, (host, "server"), directory) as files:
+            ran = subprocess.run(
+                on(fathom, host, *words),
+                capture_output=True,
+                text=True,
+                env=environment,
+                check=False,
+            )
+        if ran.returncode:
+            sys.exit(f"{' '.join(words)}: {ran.stderr}")
+        rows = parquet.read_table(
+            sorted(pathlib.Path(directory, "recording").glob("queries-*.parquet"))
+        ).to_pylist()
+        ways = wire.connection(*(wire.read(file) for file in files), is_asked)
+    return json.loads(ran.stdout), rows, ways
 
 
-def parts(outcome):
-    """Medians of the three parts, ms; None: no estimate."""
-    return {
-        party: None if (p50 := outcome[f"{party}_ns"]["p50"]) is None else p50 / 1e6
-        for party in ("server", "path", "client")
-    }
+def is_asked(packet):
+    return any(words in packet.payload for words in QUERY_WORDS)
 
 
-def without(outcome):
-    """What the query takes without the cause: where it is too short for estimates, the path's known round trips and the rest."""
-    path = outcome["turns"] * NEAR_MS
-    known = {
-        "server": max(0.0, outcome["wall_ns"]["p50"] / 1e6 - path),
-        "path": path,
-        "client": 0.0,
-    }
-    return {
-        party: known[party] if ms is None else ms
-        for party, ms in parts(outcome).items()
-    }
+@dataclasses.dataclass
+class Truth:
+    """From least to most, ns."""
+
+    server: tuple[int, int]
+    path: tuple[int, int]
+    client: tuple[int, int]
+
+
+def turns_of(there):
+    """The requests of each query: the first has its words, and what ends it (Sync) is nobody's wait."""
+    queries = []
+    for packet in there.packets:
+        if is_asked(packet):
+            queries.append([packet])
+        elif queries and not packet.payload.startswith(SYNC):
+            queries[-1].append(packet)
+    return queries
+
+
+def measured(rows, ways, makes_rows):
+    """The truth of each query of which every row is taken as it comes. An answer that is made at once leaves the server with its first
+    byte: what its kernel takes to pace the rest (BBR) is the path's."""
+    there, back = ways
+    truths = []
+    sent_ns = [packet.at_ns for packet in there.packets]
+    for row, query in zip(rows, turns_of(there), strict=True):
+        server = path = 0
+        for request in query:
+            asked_ns = there.came_ns(there.end(request))
+            following_ns = (at_ns for at_ns in sent_ns if at_ns > request.at_ns)
+            first, last = (
+                back.came_by(request.at_ns) + 1,
+                back.came_by(next(following_ns, math.inf)),
+            )
+            made_ns = back.left_ns(last if makes_rows else first)
+            server += made_ns - asked_ns
+            path += asked_ns - request.at_ns + back.came_ns(last) - made_ns
+        client = row["wall_ns"] - server - path
+        truths.append(Truth((server, server), (path, path), (client, client)))
+    return truths
+
+
+def measured_of_work(rows, ways, count, row_bytes, think_ns):
+    """The same of a client that works on each row for so long: nobody else is waited for once it has the first one, unless it waits."""
+    there, back = ways
+    truths = []
+    queries = [request for (request,) in turns_of(there)]
+    following_ns = [request.at_ns for request in queries[1:]] + [math.inf]
+    for row, request, over_ns in zip(rows, queries, following_ns, strict=True):
+        asked_ns = there.came_ns(there.end(request))
+        before, last = back.came_by(request.at_ns), back.came_by(over_ns)
+        ends = [
+            min(before + HEAD_BYTES + (row_bytes + ROW_HEAD_BYTES) * (at + 1), last)
+            for at in range(count)
+        ]
+        left_ns = back.left_ns(ends[0])
+        came_ns = now = back.came_ns(ends[0])
+        idle_ns = 0
+        for end in ends:
+            here_ns = back.came_ns(end)
+            idle_ns += max(0, here_ns - now)
+            now = max(now, here_ns) + think_ns
+        server, path = (
+            left_ns - asked_ns,
+            asked_ns - request.at_ns + came_ns - left_ns,
+        )
+        client = row["wall_ns"] - server - path
+        truths.append(
+            Truth(
+                (server, server + idle_ns),
+                (path, path + idle_ns),
+                (client - idle_ns, client),
+            )
+        )
+    return truths
 
 
 def backend(postmaster):
@@ -213,103 +304,107 @@ def starve(postmaster, share, over):
 
 
 def case(kind, draw, number, ms, run, postmaster):
-    """(what it was, whose it is, the truth in ms by party, outcome)."""
-    near, count = "c0", ("--count", "7")
+    """(what it was, whose it is, what the run says, its queries, the truth of each)."""
+    near, count, makes_rows = "c0", ("--count", "7"), False
     if kind == "client":
         rows, think = draw.randrange(10, 60), draw.uniform(3, 9)
-        words = (
-            "--rows",
-            str(rows),
-            "--row-bytes",
-            str(draw.choice((100, 2_000, 20_000))),
-        )
-        before = without(run(near, *words, *count))
-        outcome = run(near, *words, *count, "--think", f"{round(think * 1e6)}ns")
+        row_bytes, think_ns = draw.choice((100, 2_000, 20_000)), round(think * 1e6)
+        words = ("--rows", str(rows), "--row-bytes", str(row_bytes))
+        outcome, queries, ways = run(near, *words, *count, "--think", f"{think_ns}ns")
         return (
-            f"{rows} x {think:.2f} ms, {words[3]} bytes",
+            f"{rows} x {think:.2f} ms, {row_bytes} bytes",
             "client",
-            {**before, "client": before["client"] + rows * think},
             outcome,
+            queries,
+            measured_of_work(queries, ways, rows, row_bytes, think_ns),
         )
     if kind == "path":
         pieces = draw.choice((None, 100, 50, 25))
-        words = (
-            "--rows",
-            "200",
-            "--row-bytes",
-            "30",
-            *(("--fetch-size", str(pieces)) if pieces else ()),
-        )
-        before = run(near, *words, *count)
-        outcome = run(f"c{number + 1}", *words, *count)
-        added = outcome["turns"] * (ms[number + 1] - NEAR_MS)
-        before = without(before)
-        return (
-            f"{outcome['turns']} x {ms[number + 1]:.1f} ms",
-            "path",
-            {**before, "path": before["path"] + added},
-            outcome,
-        )
-    if kind == "sleep":
+        # It fills no buffer of the server, which writes it at once.
+        words = ("--rows", "150", "--row-bytes", "30")
+        words += ("--fetch-size", str(pieces)) if pieces else ()
+        outcome, queries, ways = run(f"c{number + 1}", *words, *count)
+        what, owner = f"{outcome['turns']} x {ms[number + 1]:.1f} ms", "path"
+    elif kind == "sleep":
         sleep = draw.uniform(20, 500)
-        before = without(run(near, "--query", "SELECT pg_sleep(0)", *count))
-        outcome = run(near, "--query", f"SELECT pg_sleep({sleep / 1e3:.6f})", *count)
-        return (
-            f"{sleep:.0f} ms",
-            "server",
-            {**before, "server": before["server"] + sleep},
-            outcome,
+        sql = f"SELECT pg_sleep({sleep / 1e3:.6f})"
+        outcome, queries, ways = run(near, "--query", sql, *count)
+        what, owner = f"{sleep:.0f} ms", "server"
+    else:
+        share = draw.uniform(0.3, 0.8)
+        makes_rows = draw.random() < 0.5
+        sql = (
+            "SELECT repeat('x', 100), (SELECT count(md5((m + n)::text)) FROM generate_series(1, 500) m)"
+            " FROM generate_series(1, 600) n"
+            if makes_rows
+            else "SELECT count(md5(n::text)) FROM generate_series(1, 300000) n"
         )
-    share = draw.uniform(0.3, 0.8)
-    makes_rows = draw.random() < 0.5
-    query = (
-        "SELECT repeat('x', 100), (SELECT count(md5((m + n)::text)) FROM generate_series(1, 500) m)"
-        " FROM generate_series(1, 600) n"
-        if makes_rows
-        else "SELECT count(md5(n::text)) FROM generate_series(1, 300000) n"
-    )
-    over = threading.Event()
-    stopper = threading.Thread(target=starve, args=(postmaster, share, over))
-    stopper.start()
-    try:
-        outcome = run(near, "--query", query, *count)
-    finally:
-        over.set()
-        stopper.join()
-    truth = {"path": outcome["turns"] * NEAR_MS, "client": 0.0}
-    truth["server"] = outcome["wall_ns"]["p50"] / 1e6 - truth["path"]
-    return (
-        f"{share:.0%} stopped, {'rows' if makes_rows else 'one row'}",
-        "server",
-        truth,
-        outcome,
-    )
+        over = threading.Event()
+        stopper = threading.Thread(target=starve, args=(postmaster, share, over))
+        stopper.start()
+        try:
+            outcome, queries, ways = run(near, "--query", sql, *count)
+        finally:
+            over.set()
+            stopper.join()
+        what = f"{share:.0%} stopped, {'rows' if makes_rows else 'one row'}"
+        owner = "server"
+    return what, owner, outcome, queries, measured(queries, ways, makes_rows)
 
 
-def judged(truth, owner, outcome):
-    """How far a part is at most from the truth, ms; whether all are near enough; whether a wrong party is sure; the parts;
-    whether the truth lies beyond a bound."""
-    got = parts(outcome)
-    off = {
-        party: None if got[party] is None else got[party] - truth[party]
-        for party in truth
-    }
-    near = all(
-        off[party] is not None
-        and abs(off[party]) <= max(WITHIN * truth[party], WITHIN_MS)
-        for party in truth
-    )
+def outside(value, bounds):
+    """How far it is from them."""
+    return max(bounds[0] - value, value - bounds[1], 0)
+
+
+def missed(query, truth):
+    """Where the truth lies beyond a bound: how."""
+    for party in PARTIES:
+        low, high = query[f"{party}_low_ns"], query[f"{party}_high_ns"]
+        least, most = getattr(truth, party)
+        grain = GRAIN * query["wall_ns"]
+        if low > most + grain or high < least - grain:
+            return f"{party} {least / 1e6:.1f} ms is not {low / 1e6:.1f} to {high / 1e6:.1f}"
+    return None
+
+
+def judged(owner, outcome, queries, truths):
+    """(how far a part is at most from the truth, ms, in the median of the queries with estimates; whether all are near enough; whether
+    a wrong party is sure; the parts; the truth; of queries in which the truth lies beyond a bound, how)."""
     verdict = outcome["verdict"]
     wrong = verdict["confidence"] == "high" and verdict["party"] != owner
-    worst = max((abs(o) for o in off.values() if o is not None), default=float("nan"))
-    shares, wall = outcome["shares"], outcome["wall_ns"]["p50"] / 1e6
-    beyond = any(
-        not shares[party]["low"] - GRAIN
-        <= truth[party] / wall
-        <= shares[party]["high"] + GRAIN
-        for party in truth
+    beyond = list(filter(None, map(missed, queries, truths)))
+    # The first finds nothing warm.
+    pairs = list(zip(queries[1:], truths[1:], strict=True))
+    split = [pair for pair in pairs if pair[0]["server_ns"] is not None]
+
+    def medians(of, pairs):
+        return {
+            party: statistics.median(of(pair, party) for pair in pairs) / 1e6
+            for party in PARTIES
+        }
+
+    low = medians(lambda pair, party: getattr(pair[1], party)[0], split or pairs)
+    high = medians(lambda pair, party: getattr(pair[1], party)[1], split or pairs)
+    truth = {party: (low[party], high[party]) for party in PARTIES}
+    if not split:
+        return float("nan"), False, wrong, None, truth, beyond
+    got = medians(lambda pair, party: pair[0][f"{party}_ns"], split)
+    off = {party: outside(got[party], truth[party]) for party in PARTIES}
+    near = all(
+        off[party] <= max(WITHIN * truth[party][1], WITHIN_MS) for party in PARTIES
     )
-    return worst, near, wrong, got, beyond
+    return max(off.values()), near, wrong, got, truth, beyond
+
+
+def told(got, truth):
+    def span(low, high):
+        return f"{low:.1f}" if high - low < 0.1 else f"{low:.1f} to {high:.1f}"
+
+    return ", ".join(
+        f"{party} {f'{got[party]:.1f}' if got else '-'} ({span(*truth[party])})"
+        for party in PARTIES
+    )
 
 
 def main():
@@ -345,10 +440,10 @@ def main():
         postgres(fathom, directory) as (port, postmaster),
     ):
         for kind in arguments.only or KINDS:
-            good = wrong_ones = beyond_ones = 0
+            good = wrong_ones = beyond_ones = asked = 0
             farthest, lines = 0.0, []
             for number in range(arguments.of_each):
-                what, owner, truth, outcome = case(
+                what, owner, outcome, queries, truths = case(
                     kind,
                     draw,
                     number,
@@ -356,23 +451,20 @@ def main():
                     lambda *words: ask(fathom, port, *words),
                     postmaster,
                 )
-                worst, near, wrong, got, beyond = judged(truth, owner, outcome)
-                beyond_ones += beyond
-                good, wrong_ones, farthest = (
-                    good + near,
-                    wrong_ones + wrong,
-                    max(farthest, worst),
+                worst, near, wrong, got, truth, beyond = judged(
+                    owner, outcome, queries, truths
                 )
-                told = ", ".join(
-                    f"{party} {'-' if got[party] is None else f'{got[party]:.1f}'} ({truth[party]:.1f})"
-                    for party in got
-                )
+                good, wrong_ones = good + near, wrong_ones + wrong
+                beyond_ones, asked = beyond_ones + len(beyond), asked + len(queries)
+                farthest = max(farthest, worst)
                 verdict = outcome["verdict"]
                 lines.append(
-                    f"  {'ok' if near and not wrong else 'NO'} {what}: {told} ms; {verdict['party']}, {verdict['confidence']}"
+                    f"  {'ok' if near and not wrong else 'NO'} {what}: {told(got, truth)} ms; {verdict['party']}, {verdict['confidence']}"
+                    + ("".join(f"; {how}" for how in beyond))
                 )
             print(
-                f"{kind}: {good} of {arguments.of_each} within 10 % or 5 ms, farthest {farthest:.1f} ms; the wrong party with high confidence: {wrong_ones}; the truth beyond a bound: {beyond_ones}"
+                f"{kind}: {good} of {arguments.of_each} within 10 % or 5 ms, farthest {farthest:.1f} ms; the wrong party with high"
+                f" confidence: {wrong_ones}; the truth beyond a bound in {beyond_ones} of {asked} queries"
             )
             print("\n".join(lines), flush=True)
 

@@ -15,6 +15,10 @@ machines of their own, and over a path, it is less. In each round every client a
 first query of a connection is left out. A ratio is the median of the rounds' ratios, with the interval that order
 statistics give it. As root, with PostgreSQL (Debian: postgresql), MariaDB (mariadb-server-core, mariadb-client-core) and cc.
 
+With --processor it is told instead how much processor time a query takes of each client, with all its threads, user and system: of
+runs of one and of three times as many queries the difference, so that beginning and end are in none. It needs no quiet machine, and knows
+nothing of what this side's packets make server and kernel do.
+
 With --rtt the two are hosts of the fabric, with a path of this round trip between them; what emulates it needs a processor, too, so that no
 process has one of its own there.
 
@@ -28,6 +32,7 @@ import math
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -241,6 +246,35 @@ def measure(bench, rows, arguments, draw):
         print(f"  {name}: {p50:.3f} ms" + (f", {looks:.2f} looks a query" if looks else "") + against, flush=True)
 
 
+def processor_ns():
+    """Of what was started and has ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (used.ru_utime + used.ru_stime) * 1e9
+
+
+def measure_processor(bench, rows, arguments, draw):
+    count = max(8, round(arguments.seconds * 1e3 / QUICK.get(rows, rows * 6e-4)))
+    ways = {name: way for name, way in bench.ways().items() if name != "psql"}
+    seen, walls = {name: [] for name in ways}, []
+    for _ in range(arguments.rounds):
+        for name, way in draw.sample(list(ways.items()), len(ways)):
+            used = []
+            for times in (1, 3):
+                before = processor_ns()
+                p50 = way(rows, times * count)[0]
+                used.append(processor_ns() - before)
+            seen[name].append((used[1] - used[0]) / (2 * count))
+            walls += [p50] if name == "plain" else []
+    wall = statistics.median(walls)
+    print(f"{bench.database}, {rows} rows, processor time of a query, whose wall time is {wall / 1e3:.1f} µs for the plain client:")
+    for name, each in seen.items():
+        more = [mine - plain for mine, plain in zip(each, seen["plain"], strict=True)]
+        within = interval(more)
+        ends = f" ({within[0] / 1e3:+.2f} to {within[1] / 1e3:+.2f})" if within else ""
+        beyond = f", {statistics.median(more) / 1e3:+.2f}{ends} µs to plain, {statistics.median(more) / wall * 100:+.1f} % of that"
+        print(f"  {name}: {statistics.median(each) / 1e3:.1f} µs" + (beyond if name != "plain" else ""), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -252,6 +286,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=20, metavar="N", help="default %(default)s")
     parser.add_argument("--rows", default="1000,10000,100000", metavar="N,...", help="default %(default)s")
     parser.add_argument("--seconds", type=float, default=1.5, metavar="S", help="of a client in a round, about (default %(default)s)")
+    parser.add_argument("--processor", action="store_true", help="processor time of the clients, and not the queries' wall time")
     parser.add_argument("--free", action="store_true", help="let the system choose the processors")
     parser.add_argument("--seed", type=int, default=1, help="of the order (default 1)")
     arguments = parser.parse_args()
@@ -270,7 +305,7 @@ def main():
                 before = arguments.before and os.path.abspath(arguments.before)
                 bench = Bench(database, port, host, here, fathom, before, plain, directory, client_cpu)
                 for rows in map(int, arguments.rows.split(",")):
-                    measure(bench, rows, arguments, draw)
+                    (measure_processor if arguments.processor else measure)(bench, rows, arguments, draw)
 
 
 if __name__ == "__main__":

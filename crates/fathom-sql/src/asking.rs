@@ -267,7 +267,9 @@ impl<'a> Shared<'a> {
         }
         book.is_abandoned |= matches!(
             trouble,
-            Trouble::Stopped { is_unanswered: true } | Trouble::Late { is_unanswered: true, .. }
+            Trouble::Stopped { is_unanswered: true }
+                | Trouble::Left { .. }
+                | Trouble::Late { is_unanswered: true, .. }
         );
     }
 
@@ -315,7 +317,7 @@ impl<'a> Shared<'a> {
 fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stop: &Stop) -> Option<Error> {
     let address = asker.login.server.address();
     match trouble {
-        Trouble::Stopped { .. } => None,
+        Trouble::Stopped { .. } | Trouble::Left { .. } => None,
         // What follows a request to cancel is nobody's fault.
         Trouble::Refused(_) | Trouble::Lost(_) if stop.times() > 0 => None,
         Trouble::Refused(refusal) => {
@@ -340,6 +342,7 @@ fn came_after(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Lost(why) => format!(", and then {why}"),
         Trouble::Stopped { is_unanswered: true } => ", before its answer came".to_owned(),
+        Trouble::Left { why } => format!(", before its answer came{why}"),
         Trouble::Stopped { is_unanswered: false } => ", before all of its answer was taken".to_owned(),
         Trouble::Refused(_) | Trouble::Late { .. } => String::new(),
     }
@@ -368,7 +371,7 @@ fn row(connection: u64, due_ns: u64, answer: Answer) -> Query {
         error: answer.error.map(|trouble| match trouble {
             Trouble::Refused(refusal) => refusal.words(),
             Trouble::Lost(why) | Trouble::Late { why, .. } => why,
-            Trouble::Stopped { .. } => NOT_WAITED_FOR.to_owned(),
+            Trouble::Stopped { .. } | Trouble::Left { .. } => NOT_WAITED_FOR.to_owned(),
         }),
         is_first: false,
         setting: None,

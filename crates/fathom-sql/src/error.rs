@@ -1,6 +1,7 @@
 //! Why something could not be done: one line that names it, says what is wrong and how to mend it.
 
 use postgres_protocol::message::backend::ErrorResponseBody;
+use std::sync::{Arc, OnceLock};
 
 /// See the module.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -11,13 +12,35 @@ pub enum Error {
     /// The world is at fault.
     #[error("{0}")]
     Run(String),
+    /// The server does not answer a question of ours.
+    #[error("{message} ({code})")]
+    Refused {
+        /// By which it says why: SQLSTATE of `PostgreSQL` and `MySQL`, `error N` of SQL Server.
+        code: String,
+        /// What it says.
+        message: String,
+    },
 }
 
 impl Error {
     pub(crate) fn run(line: impl Into<String>) -> Self {
         Self::Run(line.into())
     }
+
+    /// Whether the server refused it by this code.
+    pub(crate) fn is_refusal(&self, by: &str) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == by)
+    }
 }
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused { code: refusal.code, message: refusal.message }
+    }
+}
+
+/// Why a server could not be asked to end a query, once that is known.
+pub(crate) type Unasked = Arc<OnceLock<Error>>;
 
 /// What a server's `ErrorResponse` says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,6 +87,8 @@ pub(crate) enum Trouble {
     Lost(String),
     /// The user did not want to wait for the answer; the server did not say either that it cancelled it, where it is unanswered.
     Stopped { is_unanswered: bool },
+    /// The same, and the server could not be asked to cancel it.
+    Left { why: String },
     /// It took longer than it may; the server did not say either that it cancelled it, where it is unanswered.
     Late { why: String, is_unanswered: bool },
 }

@@ -290,9 +290,7 @@ impl Shared {
 fn look(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Result<Look, Error>, Error> {
     let asked_ns = mono_ns();
     let answer = session.ask(&watch.sql, login).map_err(|error| match &watch.grant {
-        Some((code, grant)) if error.to_string().ends_with(&format!("({code})")) => {
-            Error::run(format!("{error}; {grant}"))
-        }
+        Some((code, grant)) if error.is_refusal(code) => Error::run(format!("{error}; {grant}")),
         _ => error,
     })?;
     let at_ns = mono_ns();

@@ -2,7 +2,7 @@
 
 use crate::cancel::on_a_thread;
 use crate::channel::Channel;
-use crate::error::Refusal;
+use crate::error::{Refusal, Unasked};
 use crate::limit::Limit;
 use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
 use crate::session::{Login, broke, more, not_secured, unreachable};
@@ -31,6 +31,8 @@ pub(crate) struct Mysql {
     lacked_cursor: bool,
     /// The session that answers here, by its own account; `None`: it was not asked.
     number: Option<u64>,
+    /// Why it could not be asked to end a query.
+    unasked: Unasked,
 }
 
 impl Mysql {
@@ -121,8 +123,9 @@ impl Mysql {
             is_checked: tls::is_checked(server),
             several,
         });
-        let mut this =
-            Self { channel, client, error: 0, has_cursor: false, lacked_cursor: false, number: None };
+        let (error, has_cursor, lacked_cursor, number) = (0, false, false, None);
+        let unasked = Unasked::default();
+        let mut this = Self { channel, client, error, has_cursor, lacked_cursor, number, unasked };
         loop {
             let came = this.event();
             let out = this.client.take_out();
@@ -166,7 +169,7 @@ impl Mysql {
         loop {
             match self.event().map_err(|e| broke(login, &lost(&e)))? {
                 Some(Event::Row) => row = self.client.row().map_err(|e| broke(login, &lost(&e)))?,
-                Some(Event::Refused(told)) => return Err(Error::run(refusal_of(told).words())),
+                Some(Event::Refused(told)) => return Err(refusal_of(told).into()),
                 Some(Event::Over) => return Ok(row),
                 Some(Event::Secure | Event::Ready | Event::Prepared { .. } | Event::Suspended) => {}
                 None => more(&mut self.channel, limit).map_err(|e| broke(login, &e))?,
@@ -242,10 +245,14 @@ impl Protocol for Mysql {
             return Ok(None);
         }
         let kill = format!("KILL QUERY {greeted}");
-        on_a_thread(login, move |login| {
+        self.unasked = on_a_thread(login, move |login| {
             Self::open(login, false, &login.limit())?.ask(&kill, login).map(|_| ())
         });
         Ok(Some(Vec::new()))
+    }
+
+    fn unasked(&self) -> Option<&Error> {
+        self.unasked.get()
     }
 
     fn after(&mut self, _: &Config) -> Option<Vec<u8>> {

@@ -1,9 +1,9 @@
 //! How long a query is waited for: until the user ends the run, until the query is older than it may be, or until the run's time is over
 //! and the server says nothing. Then the server is asked to cancel it, has a while to answer that, and is left.
 
-use crate::Stop;
 use crate::error::Trouble;
 use crate::limit::Limit;
+use crate::{Error, Stop};
 use fathom_core::query::LATE;
 use std::time::Duration;
 
@@ -112,6 +112,18 @@ impl Patience {
     /// Nobody can be asked to cancel it.
     pub(crate) fn uncancelled(&self) -> Trouble {
         self.ended(true, ", and the session does not tell by what to cancel it")
+    }
+
+    /// Nobody took the request to cancel it: the session is closed, which ends it once the server sends something.
+    pub(crate) fn unasked(&self, error: &Error) -> Trouble {
+        let more = format!(
+            "; the server could not be asked to cancel it ({error}), so its session was closed, and it may go on until it sends \
+             something"
+        );
+        match &self.late {
+            Some(late) => Trouble::Late { why: format!("{late}{more}"), is_unanswered: true },
+            None => Trouble::Left { why: more },
+        }
     }
 
     /// It was ended: because it took too long, or else by the user.

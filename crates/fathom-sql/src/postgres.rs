@@ -79,8 +79,12 @@ impl Protocol for Session {
 
     fn cancel(&mut self, login: &Login) -> io::Result<Option<Vec<u8>>> {
         let Some(key) = self.key else { return Ok(None) };
-        cancel(login, key);
+        self.unasked = cancel(login, key);
         Ok(Some(Vec::new()))
+    }
+
+    fn unasked(&self) -> Option<&Error> {
+        self.unasked.get()
     }
 
     /// The batch of a query that was fetched in pieces ends by itself.

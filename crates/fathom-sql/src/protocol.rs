@@ -35,6 +35,11 @@ pub(crate) trait Protocol: Send {
     /// Asks the server to end the query: by what is to be sent on this connection, or on one of its own. `None`: there is no way.
     fn cancel(&mut self, login: &Login) -> io::Result<Option<Vec<u8>>>;
 
+    /// Why the server could not be asked on a connection of its own, where that is known.
+    fn unasked(&self) -> Option<&Error> {
+        None
+    }
+
     /// What ends a query whose answer was whole, where something must; it is answered by [`Step::Over`].
     fn after(&mut self, config: &Config) -> Option<Vec<u8>>;
 

@@ -411,7 +411,10 @@ impl Asker<'_> {
         let now = mono_ns();
         let beside_ns = if patience.is_over(now) { self.heard_beside_ns(looked_ns) } else { 0 };
         match patience.heed(now, silent_since_ns.max(beside_ns)) {
-            Heeded::GoOn => Ok(()),
+            Heeded::GoOn => match self.session.unasked() {
+                Some(error) => Err(patience.unasked(error)),
+                None => Ok(()),
+            },
             Heeded::Cancel => match self.session.cancel(self.login).map_err(|e| lost(&e))? {
                 Some(out) => self.send_all(&out, patience),
                 None => Err(patience.uncancelled()),

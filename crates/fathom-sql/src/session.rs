@@ -1,7 +1,7 @@
 //! A connection from its opening to where queries may be asked: TLS, login, parameters.
 
 use crate::channel::Channel;
-use crate::error::Refusal;
+use crate::error::{Refusal, Unasked};
 use crate::limit::{Limit, is_ended};
 use crate::reader::{Item, Reader, whole};
 use crate::target::Secret;
@@ -57,6 +57,8 @@ pub(crate) struct Session {
     pub(crate) version: Option<String>,
     /// A query wanted rows of this end (`COPY … FROM STDIN`).
     pub(crate) wanted_rows: bool,
+    /// Why it could not be asked to end a query.
+    pub(crate) unasked: Unasked,
 }
 
 /// The first address of the server: several behind a name would be several paths.
@@ -146,8 +148,14 @@ impl Session {
     pub(crate) fn begin(login: &Login) -> Result<Self, Error> {
         let limit = login.limit();
         let channel = open(login, &limit)?;
-        let mut session =
-            Self { channel, reader: Reader::default(), key: None, version: None, wanted_rows: false };
+        let mut session = Self {
+            channel,
+            reader: Reader::default(),
+            key: None,
+            version: None,
+            wanted_rows: false,
+            unasked: Unasked::default(),
+        };
         let server = &login.server;
         let mut parameters = vec![
             ("user", server.user.as_str()),
@@ -285,10 +293,10 @@ impl Session {
                 _ => {}
             }
             if let Some(refusal) = refusal.take_if(|refusal| refusal.is_fatal) {
-                return Err(Error::run(refusal.words()));
+                return Err(refusal.into());
             }
         }
-        refusal.map_or(Ok(answer), |refusal| Err(Error::run(refusal.words())))
+        refusal.map_or(Ok(answer), |refusal| Err(refusal.into()))
     }
 }
 

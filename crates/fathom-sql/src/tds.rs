@@ -123,7 +123,7 @@ impl Tds {
             }
         }
         match refusal.map(refusal_of).or_else(|| failed.then(unexplained)) {
-            Some(refusal) => Err(Error::run(refusal.words())),
+            Some(refusal) => Err(refusal.into()),
             None => Ok(row),
         }
     }

@@ -296,6 +296,36 @@ fn ctrl_c_cancels_the_query_and_ends_with_the_summary() {
     assert_eq!(outcome["notes"], json!(["query 1 was ended by you"]));
 }
 
+/// A user who has all the sessions that he may have: KILL QUERY needs one more, and is refused. Ctrl-C ends the query at once all the
+/// same, by closing its session, and says so; a server that sends rows notices.
+#[test]
+fn where_no_session_is_left_to_cancel_by_the_session_is_closed_and_told() {
+    let Some(server) = Mariadb::start() else { return };
+    let few = format!("CREATE USER few IDENTIFIED BY '{PASSWORD}' WITH MAX_USER_CONNECTIONS 3");
+    server.ask(&["--count", "1", "--query", &few]);
+    let arguments = ["--json", "--rows", "1000000000"];
+    let mut command = sql(Command::new(FATHOM), &server.url_of("few", ""), &arguments);
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let sessions = |of: &str| {
+        let ask = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'few'{of}");
+        server.ask(&["--count", "1", "--query", &ask])["rows"].as_u64().unwrap()
+    };
+    wait_for("a query under way, one that looks and one that pings", || {
+        let is_asked = sessions(" AND COMMAND = 'Query' AND INFO LIKE 'SELECT REPEAT%'") == 1;
+        (is_asked && sessions("") == 3).then_some(())
+    });
+    support::signal(&child, "INT");
+    let outcome = result(&support::ended(child));
+    assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &1.into()), "{outcome:#}");
+    let notes = outcome["notes"].to_string();
+    let told = "query 1 was ended by you, before its answer came; the server could not be asked to cancel it (cannot log in to ";
+    assert!(
+        notes.contains(told) && notes.contains("error 1226") && notes.contains("its session was closed"),
+        "{notes}"
+    );
+    wait_for("the server to notice", || (sessions("") == 0).then_some(()));
+}
+
 /// 20 ms there and back; then what the client does, and what the server does.
 #[test]
 fn delay_on_the_path_is_the_paths() {

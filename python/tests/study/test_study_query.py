@@ -14,6 +14,7 @@ from fathometer.dataset import open_recordings
 from fathometer.errors import FathometerError
 from fathometer.findings.analyse import analyse
 from fathometer.findings.sweeps import sweeps
+from fathometer.report.databases_json import as_json
 from fathometer.study.commands import query_command
 from fathometer.study.deadlines import most_bytes
 from fathometer.study.homes import Home, clear_homes
@@ -71,6 +72,9 @@ def test_it_says_what_fathom_sql_is_asked():
         ('query = "SELECT 1"', "both `query` and `rows`"),
         ('for = "1s"', "both `for` and `count`"),
         ("packet-sizes = [100]", "packet-sizes"),
+        ("connections = 4", "several connections ask with one setting"),
+        ("connections = 65", "connections"),
+        ("connections = 0", "connections"),
     ],
 )
 def test_what_fathom_sql_would_refuse(line, what):
@@ -170,6 +174,46 @@ def test_a_postgres_is_started_asked_and_ended(tmp_path, homes):
     assert set(sweep.each[1].asked.turns.tolist()) == {51}
     assert (sweep.each[1].basis, sweep.each[1].ratio.count) == ("rounds", 8)
     assert sweep.each[1].ratio.interval is not None
+    assert list(homes.iterdir()) == []
+
+
+SIDE_BY_SIDE = """
+[[query]]
+name = "alone"
+database = "postgres"
+start = true
+query = "SELECT pg_sleep(0.05)"
+count = 5
+[[query]]
+name = "beside"
+database = "postgres"
+start = true
+query = "SELECT pg_sleep(0.05)"
+count = 5
+connections = 8
+"""
+
+
+def test_eight_connections_ask_side_by_side_and_the_report_knows_each(tmp_path, homes):
+    file = tmp_path / "q.toml"
+    text = POSTGRES.split("[[query]]", maxsplit=1)[0].replace("21433", str(free_port())) + SIDE_BY_SIDE
+    file.write_text(text)
+    study, wrong = parse(text)
+    assert wrong == []
+    by_name = {r.probe.name: r for r in plan(study)}
+    words = query_command(by_name["beside"], "there")("fathom", "kept")
+    assert words[words.index("--connections") + 1] == "8"
+    assert "--connections" not in query_command(by_name["alone"], "there")("fathom", "kept")
+    # They ask at the same time, and have eight times the rows.
+    assert by_name["beside"].estimate_ns == by_name["alone"].estimate_ns
+    rows = {name: most_bytes(run) - (64 << 20) for name, run in by_name.items()}
+    assert rows["beside"] >= 8 * 5 * 512 > rows["alone"] - 5 * 50 * 512
+    assert run_study(file, tmp_path / "out", Path(fathom()), False, print) == 2
+    recordings = list(open_recordings([tmp_path / "out"]))
+    assert sorted(r.queries.number for r in recordings) == [5, 40]
+    each = {len(row["connections"] or ()): row for row in as_json(analyse(recordings))["databases"]}
+    assert sorted(each) == [0, 8]
+    assert [of["queries"] for of in each[8]["connections"]] == [5] * 8
     assert list(homes.iterdir()) == []
 
 

@@ -44,3 +44,23 @@ fn a_server_that_dribbles_has_one_deadline() {
         server.join().unwrap();
     }
 }
+
+/// What refuses it is the code that the server gives, not what its words end with.
+#[test]
+fn a_refusal_is_known_by_its_code() {
+    for (code, is_it) in [("42501", true), ("XX000", false)] {
+        let (login, server) = serve("?sslmode=disable", move |listener| {
+            let mut stream = logged_in(&listener);
+            message(&mut stream);
+            let fields = format!("SERROR\0VERROR\0C{code}\0Mnot so (42501)\0\0");
+            let length = (fields.len() as u32 + 4).to_be_bytes();
+            stream.write_all(&[b"E", &length[..], fields.as_bytes(), b"Z\0\0\0\x05I"].concat()).unwrap();
+        });
+        let mut session = Session::begin(&login).unwrap();
+        let error = session.ask("SELECT 1", &login).expect_err("it is refused");
+        assert_eq!(error.is_refusal("42501"), is_it, "{error}");
+        assert_eq!(error.to_string(), format!("not so (42501) ({code})"));
+        server.join().unwrap();
+    }
+    assert!(!crate::Error::run("the connection broke (42501)").is_refusal("42501"));
+}

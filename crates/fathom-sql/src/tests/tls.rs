@@ -1,7 +1,6 @@
 //! Whom each `sslmode` believes.
 
 use super::{certified, identity, secured, serve, signed};
-use crate::Error;
 use crate::limit::Limit;
 use crate::tls::begin;
 use rustls::ServerConfig;
@@ -37,9 +36,7 @@ fn handshake_with(
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::copy(trusted, dir.join("root.crt")).unwrap();
     }
-    let begun = begin(&login.server, Some(home.to_owned())).map_err(|error| match error {
-        Error::Usage(line) | Error::Run(line) => line,
-    });
+    let begun = begin(&login.server, Some(home.to_owned())).map_err(|error| error.to_string());
     let secured = begun.and_then(|tls| channel.secure(tls, &limit).map_err(|e| e.to_string()));
     drop(channel);
     assert_eq!(server.join().unwrap(), secured.is_ok(), "{secured:?}");

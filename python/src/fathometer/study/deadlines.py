@@ -55,8 +55,8 @@ def _most_queries(query: Query) -> int:
     if query.for_ns is None:
         return query.in_all
     if query.every_ns is not None:
-        return query.for_ns // query.every_ns + 1
-    return round(query.for_ns / 1e9 * _FASTEST_PER_S)
+        return (query.for_ns // query.every_ns + 1) * query.connections
+    return round(query.for_ns / 1e9 * _FASTEST_PER_S) * query.connections
 
 
 def most_bytes(run: PlannedRun) -> int:

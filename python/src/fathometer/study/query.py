@@ -44,8 +44,10 @@ class Query(StudyTable):
     """Asked in turn."""
     fetch_sizes: tuple[_Fetch, ...] | None = Field(default=None, min_length=1)
     encrypt: bool = False
+    connections: int = Field(default=1, ge=1, le=64)
+    """Side by side, each of which asks."""
     count: int | None = Field(default=None, ge=1, le=1_000_000_000)
-    """Of each setting."""
+    """Of each setting, on each connection."""
     for_ns: Duration | None = Field(default=None, alias="for")
     every_ns: Duration | None = Field(default=None, alias="every")
 
@@ -79,17 +81,24 @@ class Query(StudyTable):
     @property
     def in_all(self) -> int:
         """Queries, where they are counted."""
+        return self.of_connection * self.connections
+
+    @property
+    def of_connection(self) -> int:
+        """Queries on each connection, where they are counted."""
         return self.each * self.settings
 
     @property
     def longest_ns(self) -> int:
         """How long it is taken to last."""
-        return self.for_ns if self.for_ns is not None else self.in_all * (self.every_ns or _GUESS_NS)
+        return self.for_ns if self.for_ns is not None else self.of_connection * (self.every_ns or _GUESS_NS)
 
     @property
     def slowest_ns(self) -> int:
-        """How long it may last."""
-        return self.for_ns if self.for_ns is not None else self.in_all * (self.every_ns or _SLOWEST_NS)
+        """How long it may last; a server may answer all connections one after the other."""
+        if self.for_ns is not None:
+            return self.for_ns
+        return self.of_connection * self.every_ns if self.every_ns else self.in_all * _SLOWEST_NS
 
     @property
     def scheme(self) -> str:
@@ -115,6 +124,12 @@ class Query(StudyTable):
             raise ValueError(f'query "{self.name}": `fetch-sizes` are PostgreSQL\'s; leave them out')
         if self.query is not None and (self.rows is not None or self.row_bytes is not None):
             raise ValueError(f'query "{self.name}" has both `query` and `rows`; leave one of them out')
+        if self.connections > 1 and self.settings > 1:
+            what = "packet-sizes" if self.packet_sizes else "fetch-sizes"
+            raise ValueError(
+                f'query "{self.name}": several connections ask with one setting; leave one of `{what}` and'
+                " `connections` out"
+            )
         if self.for_ns is not None and self.count is not None:
             raise ValueError(f'query "{self.name}" has both `for` and `count`; leave one of them out')
         return self
@@ -125,6 +140,7 @@ class Query(StudyTable):
             "--query": self.query,
             "--rows": self.rows,
             "--row-bytes": self.row_bytes,
+            "--connections": self.connections if self.connections > 1 else None,
             "--count": self.count,
             "--packet-size": _listed(self.packet_sizes),
             "--fetch-size": _listed(self.fetch_sizes),
