@@ -4,6 +4,7 @@ use fathom_core::event::EventKind;
 use fathom_core::policy::{Amounts, Counts, Tally};
 use fathom_core::sample::Sample;
 use fathom_recording::Keeper;
+use std::collections::BTreeMap;
 
 /// See the module. What cannot be written ends the recording, not the run.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Account {
     /// under way nothing else. When it wants to be called again; `None`: nothing is recorded.
     pub(crate) fn flush(&mut self, now: u64, due: u64) -> Option<u64> {
         if self.keeper.due_ns().is_some_and(|at| at <= now) {
-            self.event(None, EventKind::ScheduleProgress { due });
+            self.event(None, EventKind::ScheduleProgress { due, sent: BTreeMap::new() });
             self.keeper.flush(now);
         }
         self.keeper.due_ns()

@@ -1,8 +1,11 @@
 //! Questions to a metadata service over plain HTTP.
 
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
+use ureq::config::Config;
 use ureq::http::Uri;
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, RequestBuilder};
 
 /// A service that does not accept a connection in this time is taken not to be there.
@@ -15,6 +18,25 @@ const MAX_ANSWER: u64 = 256 << 10;
 pub(super) struct Client {
     agent: Agent,
     url: String,
+}
+
+/// Resolves names where the question is asked, in the thread of the watch: ureq's own resolver makes a thread for each question with
+/// a time limit, an address in figures too, and panics where the system has no room for one (`ulimit -v`).
+#[derive(Debug)]
+struct InThisThread;
+
+impl Resolver for InThisThread {
+    fn resolve(&self, uri: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut found = self.empty();
+        addresses(uri).take(2).for_each(|address| found.push(address));
+        if found.is_empty() { Err(ureq::Error::HostNotFound) } else { Ok(found) }
+    }
+}
+
+/// Where the host of this URL is; none, where nobody knows.
+fn addresses(uri: &Uri) -> impl Iterator<Item = SocketAddr> {
+    let named = uri.host().map(|host| format!("{host}:{}", uri.port_u16().unwrap_or(80)));
+    named.and_then(|named| named.to_socket_addrs().ok()).into_iter().flatten()
 }
 
 /// What it answered, whatever the status.
@@ -53,16 +75,14 @@ impl Client {
             .timeout_connect(Some(CONNECT_LIMIT.max(Duration::from_secs(2))))
             .user_agent(concat!("fathom/", env!("CARGO_PKG_VERSION")))
             .build();
-        Self { agent: config.new_agent(), url: url.to_owned() }
+        let agent = Agent::with_parts(config, DefaultConnector::default(), InThisThread);
+        Self { agent, url: url.to_owned() }
     }
 
     /// Whether anything accepts a connection there, quickly.
     pub(super) fn reachable(&self) -> bool {
         let Ok(uri) = self.url.parse::<Uri>() else { return false };
-        let Some(host) = uri.host() else { return false };
-        let host_and_port = format!("{host}:{}", uri.port_u16().unwrap_or(80));
-        let addresses = host_and_port.to_socket_addrs().into_iter().flatten();
-        addresses.take(2).any(|address| TcpStream::connect_timeout(&address, CONNECT_LIMIT).is_ok())
+        addresses(&uri).take(2).any(|address| TcpStream::connect_timeout(&address, CONNECT_LIMIT).is_ok())
     }
 
     /// Reads a path, with these headers, within this time.

@@ -18,8 +18,8 @@ pub use limits::{
     AGE_LIMIT_MODE, Became, Death, IDLE_LIMIT_MODE, Limit, Lived, OneWay, Side, What, sought_with,
 };
 pub use lost::{
-    LOST_BEHIND, LOST_CRASH, LOST_NO_SPACE, LOST_STOPPED, LOST_UNREADABLE, note_of_lost_events,
-    tells_lost_events, why_lost,
+    LOST_BEHIND, LOST_CRASH, LOST_FILE_LIMIT, LOST_NO_SPACE, LOST_STOPPED, LOST_UNREADABLE,
+    note_of_lost_events, tells_lost_events, why_lost,
 };
 pub use modes::{PROBING_FAILED, THROUGHPUT_MODE};
 pub use policy::{BreakerChanged, CLIENT_MODE, Circuit, Ended, Interrupted, Outcome, TryFailed, Why};
@@ -30,6 +30,7 @@ use crate::peer_report::PeerReport;
 use crate::verdict::{Confidence, Direction, Explanation, Fresh, Verdict};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One event of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -350,12 +351,15 @@ pub enum EventKind {
         /// Samples that were due, whether they were sent or not.
         due: u64,
     },
-    /// So many samples of this path have fallen due while some are out for more than 100 ms. Told once a second as long as that
-    /// lasts. Never in an event log: the recorder keeps the latest beside it, for a recovery.
+    /// How far a path has come while some of its samples are out for more than 100 ms. Told once a second as long as that lasts, by
+    /// each probing thread of what is its own. Never in an event log: the recorder keeps the latest beside it, for a recovery.
     #[serde(rename = "schedule.progress")]
     ScheduleProgress {
-        /// Samples that were due, whether they were sent or not.
+        /// Samples that were due, whether they were sent or not; 0: there are several probing threads.
         due: u64,
+        /// How many were sent on each connection that waits for an echo for so long.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        sent: BTreeMap<u32, u64>,
     },
     /// Echoes whose bytes differ from what was sent.
     #[serde(rename = "echo.corrupted")]

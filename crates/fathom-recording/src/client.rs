@@ -35,8 +35,8 @@ impl Recording {
         if self.manifest().probe["mode"] != CLIENT_MODE {
             return None;
         }
-        if let Some(due) = progress::read(self.dir()) {
-            tally.was_due(due);
+        if let Some(progress) = progress::read(self.dir()) {
+            tally.was_due(progress.due);
         }
         Some(tally.amounts())
     }

@@ -88,6 +88,11 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
         file.sync_data()
     }
 
+    /// Whether syncs may take seconds, so that it is worth a thread not to wait for them.
+    fn takes_its_time(&self) -> bool {
+        false
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }
@@ -117,13 +122,21 @@ fn with_mode(options: &mut OpenOptions, is_readable: bool) -> &mut OpenOptions {
 #[derive(Debug)]
 pub(crate) struct RealDisk;
 
-impl Disk for RealDisk {}
+impl Disk for RealDisk {
+    fn takes_its_time(&self) -> bool {
+        true
+    }
+}
 
 /// The same, for a recording that others may read.
 #[derive(Debug)]
 struct ReadableDisk;
 
 impl Disk for ReadableDisk {
+    fn takes_its_time(&self) -> bool {
+        true
+    }
+
     fn is_readable(&self) -> bool {
         true
     }

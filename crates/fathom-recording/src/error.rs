@@ -1,5 +1,6 @@
 //! Errors that name the operation, the path and the remedy.
 
+use fathom_core::event::{LOST_FILE_LIMIT, LOST_NO_SPACE, LOST_STOPPED};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -95,6 +96,15 @@ impl Error {
 }
 
 impl Error {
+    /// The reason for rows that are lost by it ([`fathom_core::event::why_lost`]).
+    pub(crate) fn why_lost(&self) -> &'static str {
+        match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => LOST_FILE_LIMIT,
+            error if error.is_full() => LOST_NO_SPACE,
+            _ => LOST_STOPPED,
+        }
+    }
+
     /// Whether it may be tried again when there is room. A sync that found none has lost what was acknowledged before it.
     pub(crate) fn wants_room(&self) -> bool {
         self.is_full() && !matches!(self, Self::Io { operation: "sync", .. })

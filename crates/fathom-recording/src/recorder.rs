@@ -1,6 +1,7 @@
 //! Writing a recording. What was flushed is on the disk; what was acknowledged reads back.
 
 pub(crate) mod appender;
+mod beside;
 mod kept;
 pub(crate) mod log;
 mod losses;
@@ -16,13 +17,15 @@ use crate::manifest::ClockAnchor;
 use crate::packed::Packed;
 use crate::stream::Encoder;
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, RESERVE};
+use beside::Beside;
 use fathom_core::clock::Anchor;
-use fathom_core::event::{Event, EventKind, LOST_NO_SPACE, LOST_STOPPED};
+use fathom_core::event::{Event, EventKind, LOST_NO_SPACE};
 use fathom_core::sample::Sample;
 use jiff::Timestamp;
 use kept::Kept;
 use log::Log;
 use losses::Losses;
+use progress::Progress;
 use room::Waiting;
 use segments::OpenSegment;
 use std::fs::{File, TryLockError};
@@ -82,6 +85,7 @@ pub struct Recorder {
     rows: u64,
     now_ns: u64,
     synced_ns: u64,
+    beside: Beside,
     /// When what was pending was last written.
     written_ns: u64,
     stopped: Option<Stopped>,
@@ -97,6 +101,8 @@ pub struct Recorder {
     manifest_due: bool,
     /// Segments that are to be closed; their rows stand in their open files.
     unclosed: Vec<u32>,
+    /// How far the run has come, as far as that is to be known after a kill.
+    progress: Progress,
     /// What this recorder itself had to tell of the run.
     told: Vec<Event>,
     ending: bool,
@@ -168,6 +174,7 @@ impl Recorder {
             rows: 0,
             now_ns,
             synced_ns: now_ns,
+            beside: Beside::default(),
             written_ns: now_ns,
             stopped: None,
             waiting: None,
@@ -177,6 +184,7 @@ impl Recorder {
             gaps: Gaps::default(),
             manifest_due: false,
             unclosed: Vec::new(),
+            progress: Progress::default(),
             told: Vec::new(),
             ending: false,
             end_told: false,
@@ -253,8 +261,8 @@ impl Recorder {
         rows.iter().flat_map(Packed::samples).try_for_each(|sample| self.push(&sample))
     }
 
-    /// Writes what was pushed, syncs it (at most twice a second), and closes the segment when it is time.
-    /// To be called at least once a second. While the disk is full it looks whether there is room again, and fails
+    /// Writes what was pushed, has it synced (at most twice a second), and closes the segment when it is time. It waits for no sync,
+    /// so that a disk which takes seconds over one holds nothing up; what was wrong with one the next flush says. To be called at least once a second. While the disk is full it looks whether there is room again, and fails
     /// where there is none ([`Recorder::waits_for_room`]).
     pub fn flush(&mut self, now_mono_ns: u64) -> Result<(), Error> {
         self.refuse_if_stopped()?;
@@ -264,8 +272,8 @@ impl Recorder {
         }
         self.guarded(|r| {
             r.write_through(now_mono_ns)?;
-            if now_mono_ns.saturating_sub(r.synced_ns) >= SYNC_EVERY_NS {
-                r.sync()?;
+            if r.beside.is_done()? && now_mono_ns.saturating_sub(r.synced_ns) >= SYNC_EVERY_NS {
+                r.sync_beside()?;
             }
             let old = |s: &OpenSegment| now_mono_ns.saturating_sub(s.opened_ns) >= r.options.segment_age_ns;
             if r.open.as_ref().is_some_and(old) {
@@ -379,11 +387,11 @@ impl Recorder {
     fn guarded(&mut self, act: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<(), Error> {
         act(self).inspect_err(|error| {
             if error.wants_room() && !self.ending {
-                return self.wait_for_room();
+                return self.wait_for_room(error);
             }
             let (reason, at) = (error.to_string(), self.wall_clock());
             self.stopped = Some(Stopped { reason: reason.clone(), at });
-            self.why_lost = if error.is_full() { LOST_NO_SPACE } else { LOST_STOPPED };
+            self.why_lost = error.why_lost();
             self.release_reserve();
             // The disk has just failed; this and what follows are attempts.
             self.give_up_rows();
@@ -405,7 +413,20 @@ impl Recorder {
         self.manifest.clock_anchors.last().map_or(self.manifest.started_at, |a| a.at(self.now_ns))
     }
 
+    /// Has another thread sync what was written, where syncs take their time.
+    fn sync_beside(&mut self) -> Result<(), Error> {
+        if !self.disk.takes_its_time() {
+            return self.sync();
+        }
+        self.synced_ns = self.now_ns;
+        let segment = self.open.as_mut().map(|segment| segment.file.take_unsynced());
+        let files = segment.into_iter().chain([self.events.take_unsynced()]).filter_map(Result::transpose);
+        let files = files.collect::<Result<Vec<_>, Error>>()?;
+        if files.is_empty() { Ok(()) } else { self.beside.sync(&self.disk, files) }
+    }
+
     fn sync(&mut self) -> Result<(), Error> {
+        self.beside.wait()?;
         self.synced_ns = self.now_ns;
         if let Some(segment) = &mut self.open {
             segment.file.sync(self.disk.as_ref())?;

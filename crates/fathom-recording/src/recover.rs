@@ -197,8 +197,8 @@ fn untold(dir: &Path, unread: bool) -> Result<(Losses, &'static str), Error> {
     }
     // An application's requests are no rows: each of its tries that was sent is one.
     let of_rows = recording.manifest().probe["mode"] != CLIENT_MODE;
-    if let Some(due) = progress::read(dir).filter(|_| of_rows) {
-        conservation.at_least_due(due);
+    if let Some(progress) = progress::read(dir).filter(|_| of_rows) {
+        conservation.progress(&progress);
     }
     let remains = Remains::set_aside(dir)?;
     let damaged = unread || !remains.is_empty();

@@ -274,9 +274,12 @@ fn a_limit_on_the_size_of_files_is_a_full_disk() {
     assert!(kept > 0 && lost > 0, "{kept} rows, {lost} lost");
     // The summary says how many are missing, and why.
     let again = fathom(home.path(), &["recording", "summary", "r", "--json"]).summary();
-    assert_eq!(again["not_recorded"], serde_json::json!({ "no_space": lost }), "{again}");
+    assert_eq!(again["not_recorded"], serde_json::json!({ "file_limit": lost }), "{again}");
     let text = fathom(home.path(), &["recording", "summary", "r"]).out;
-    assert!(text.contains(&format!("  not recorded {lost} samples: the disk was full\n")), "{text}");
+    assert!(
+        text.contains(&format!("  not recorded {lost} samples: a file had reached the limit of its size\n")),
+        "{text}"
+    );
 }
 
 /// A reflector that answers each frame so much later, on one connection.

@@ -6,6 +6,8 @@ use crate::text::count;
 pub const LOST_BEHIND: &str = "behind";
 /// Rows were lost because the disk had no room.
 pub const LOST_NO_SPACE: &str = "no_space";
+/// Rows were lost because a file had reached the limit of its size (`ulimit -f`), whatever room the disk had.
+pub const LOST_FILE_LIMIT: &str = "file_limit";
 /// Rows were lost because an error of the disk had stopped the recording.
 pub const LOST_STOPPED: &str = "stopped";
 /// Rows were lost because the process was killed, or its host failed, before they were on the disk.
@@ -27,6 +29,7 @@ pub fn tells_lost_events(text: &str) -> bool {
 pub fn why_lost(reason: Option<&str>) -> &'static str {
     match reason {
         Some(LOST_NO_SPACE) => "the disk was full",
+        Some(LOST_FILE_LIMIT) => "a file had reached the limit of its size",
         Some(LOST_STOPPED) => "an error of the disk had stopped the recording",
         Some(LOST_CRASH) => "the probe was killed, or its host failed",
         Some(LOST_UNREADABLE) => "the recording was damaged",
@@ -41,7 +44,7 @@ mod tests {
     #[test]
     fn a_note_of_lost_events_is_known_as_one() {
         for lost in [1, 2, 1_000_000] {
-            for reason in [LOST_BEHIND, LOST_NO_SPACE, LOST_STOPPED] {
+            for reason in [LOST_BEHIND, LOST_NO_SPACE, LOST_FILE_LIMIT, LOST_STOPPED] {
                 let text = note_of_lost_events(lost, reason);
                 assert!(tells_lost_events(&text), "{text}");
             }

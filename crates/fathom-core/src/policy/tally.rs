@@ -169,7 +169,7 @@ impl Tally {
             EventKind::BreakerChanged(changed) => {
                 self.breaker_opened += u64::from(changed.to == Circuit::Open);
             }
-            EventKind::ScheduleProgress { due } => self.was_due(*due),
+            EventKind::ScheduleProgress { due, .. } => self.was_due(*due),
             EventKind::ClientInterrupted(interrupted) => {
                 self.interrupted = true;
                 self.was_due(interrupted.due);

@@ -90,6 +90,15 @@ impl Appender {
         if self.len > 0 { self.truncate(disk, 0) } else { Ok(()) }
     }
 
+    /// The file, for who syncs it instead; `None`: nothing was written since that was last done.
+    pub(crate) fn take_unsynced(&mut self) -> Result<Option<(File, PathBuf)>, Error> {
+        if !std::mem::take(&mut self.dirty) {
+            return Ok(None);
+        }
+        let file = self.file.try_clone().map_err(Error::io("sync", &self.path))?;
+        Ok(Some((file, self.path.clone())))
+    }
+
     pub(crate) fn sync(&mut self, disk: &dyn Disk) -> Result<(), Error> {
         if self.dirty {
             disk.sync(&self.file).map_err(Error::io("sync", &self.path))?;

@@ -1,12 +1,13 @@
 //! The event log of a recording that is being written, and the sum by which a reader knows that nothing in it was changed.
 
 use super::appender::Appender;
-use super::{ENDS_EVERY_NS, KEPT_AT_MOST, Recorder, progress};
+use super::{ENDS_EVERY_NS, KEPT_AT_MOST, Recorder};
 use crate::checksum::LogSum;
 use crate::disk::Disk;
 use crate::{EVENTS, Error};
 use fathom_core::event::{Event, EventKind};
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 /// The event log as a file that only this recorder writes.
 #[derive(Debug)]
@@ -31,6 +32,10 @@ impl Log {
         Ok(())
     }
 
+    pub(super) fn take_unsynced(&mut self) -> Result<Option<(File, PathBuf)>, Error> {
+        self.file.take_unsynced()
+    }
+
     pub(super) fn sync(&mut self, disk: &dyn Disk) -> Result<(), Error> {
         self.file.sync(disk)
     }
@@ -50,12 +55,13 @@ impl Recorder {
     ///
     /// `schedule.progress` is kept beside the log, for recovery.
     pub fn event(&mut self, event: &Event) -> Result<(), Error> {
-        if let EventKind::ScheduleProgress { due } = event.kind {
-            if self.waiting.is_none() && self.stopped.is_none() {
-                // Where it cannot be written, a kill takes more; nothing else depends on it.
-                let _ = progress::write(self.disk.as_ref(), &self.dir, due);
-            }
+        if let EventKind::ScheduleProgress { due, sent } = &event.kind {
+            self.progress.add(*due, sent);
+            self.write_progress();
             return Ok(());
+        }
+        if let (EventKind::ConnectionClosed { .. }, Some(connection)) = (&event.kind, event.connection) {
+            self.progress.is_over(connection);
         }
         let line = self.line(event)?;
         let ends = matches!(event.kind, EventKind::ConnectionClosed { .. });
@@ -67,7 +73,7 @@ impl Recorder {
             }
             self.kept.push(event, &line);
             if error.is_full() && self.stopped.is_none() {
-                self.wait_for_room();
+                self.wait_for_room(&error);
                 return Ok(());
             }
             return Err(error);
@@ -83,6 +89,24 @@ impl Recorder {
             return self.guarded(|r| r.write_through(event.mono_ns));
         }
         Ok(())
+    }
+
+    /// Goes on where the recording before this one ends: what was out then may be out still.
+    pub fn goes_on_from(&mut self, before: &Self) {
+        self.progress = before.progress.clone();
+        self.write_progress();
+    }
+
+    fn write_progress(&mut self) {
+        if self.waiting.is_some() || self.stopped.is_some() || self.progress.is_nothing() {
+            return;
+        }
+        if self.pending.is_empty() && self.kept.is_empty() {
+            // The ends and the last rows of those that are over are on the disk.
+            self.progress.forget_those_over();
+        }
+        // Where it cannot be written, a kill takes more; nothing else depends on it.
+        let _ = self.progress.write(self.disk.as_ref(), &self.dir);
     }
 
     /// Writes the rows that are pending, and the events that wait for them.

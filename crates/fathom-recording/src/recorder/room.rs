@@ -5,7 +5,7 @@ use super::Recorder;
 use super::kept::Kept;
 use crate::disk::Disk;
 use crate::{Error, RESERVE};
-use fathom_core::event::{Event, EventKind, LOST_NO_SPACE, note_of_lost_events};
+use fathom_core::event::{Event, EventKind, note_of_lost_events, why_lost};
 use fathom_core::text::count;
 use fathom_core::units::duration_compact;
 use std::path::Path;
@@ -32,6 +32,8 @@ pub struct Gaps {
     pub events: u64,
     /// For how long there was no room, in ns.
     pub waited_ns: u64,
+    /// Why there was none the last time: a reason as in `recording.overflowed`.
+    pub reason: Option<&'static str>,
 }
 
 impl Gaps {
@@ -45,7 +47,8 @@ impl Gaps {
                 format!("{} without a row, {} lost", count(rows, "sample"), count(events, "event"))
             }
         };
-        Some(format!("{what}: the disk was full for {}", duration_compact(self.waited_ns)))
+        let why = why_lost(self.reason);
+        Some(format!("{what}: {why} for {}", duration_compact(self.waited_ns)))
     }
 }
 
@@ -73,12 +76,13 @@ impl Recorder {
         std::mem::take(&mut self.told)
     }
 
-    pub(super) fn wait_for_room(&mut self) {
+    pub(super) fn wait_for_room(&mut self, error: &Error) {
+        self.why_lost = error.why_lost();
         // What is said meanwhile takes the reserve's place.
         self.release_reserve();
         let since_ns = self.now_ns;
         self.waiting.get_or_insert_with(|| {
-            tracing::warn!(dir = %self.dir.display(), "the disk is full");
+            tracing::warn!(dir = %self.dir.display(), %error, "the recording waits for room");
             Waiting { since_ns, lost: 0 }
         });
     }
@@ -108,7 +112,7 @@ impl Recorder {
             return Ok(());
         }
         let lost = self.kept.lost();
-        let text = note_of_lost_events(lost, LOST_NO_SPACE);
+        let text = note_of_lost_events(lost, self.why_lost);
         let note = (lost > 0).then(|| self.own_event(None, EventKind::Note { text }));
         let (mut lines, counts) = self.kept.content();
         for event in counts.chain(&note) {
@@ -133,6 +137,7 @@ impl Recorder {
         self.tell(None, EventKind::RecordingResumed { waited_ns, lost })?;
         self.gaps.rows += lost;
         self.gaps.waited_ns += waited_ns;
+        self.gaps.reason = Some(self.why_lost);
         self.waiting = None;
         Ok(())
     }

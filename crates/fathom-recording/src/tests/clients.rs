@@ -35,7 +35,7 @@ fn recording(home: &Path, due: Option<u64>) -> PathBuf {
         tell(&mut recorder, failed(request));
     }
     recorder.push(&sample(0)).unwrap();
-    tell(&mut recorder, EventKind::ScheduleProgress { due: 7 });
+    tell(&mut recorder, EventKind::ScheduleProgress { due: 7, sent: std::collections::BTreeMap::new() });
     recorder.flush(SECOND).unwrap();
     if let Some(due) = due {
         tell(&mut recorder, EventKind::ClientEnded { result: serde_json::json!({ "due": due }) });

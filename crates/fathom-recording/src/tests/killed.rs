@@ -204,7 +204,8 @@ fn what_was_out_in_a_silence_is_told_as_lost_after_a_kill() {
     push(&mut recorder, 0, 0..20);
     recorder.flush(SECOND).unwrap();
     for second in 2..62 {
-        let kind = EventKind::ScheduleProgress { due: 20 + 10 * second };
+        let kind =
+            EventKind::ScheduleProgress { due: 20 + 10 * second, sent: std::collections::BTreeMap::new() };
         recorder.event(&event(None, second * SECOND, kind)).unwrap();
         recorder.flush(second * SECOND).unwrap();
     }
@@ -225,7 +226,13 @@ fn what_was_out_and_came_back_is_not_told_as_lost() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     let mut recorder = recorder(&Arc::default(), home.path(), "tcp");
-    recorder.event(&event(None, SECOND, EventKind::ScheduleProgress { due: 15 })).unwrap();
+    recorder
+        .event(&event(
+            None,
+            SECOND,
+            EventKind::ScheduleProgress { due: 15, sent: std::collections::BTreeMap::new() },
+        ))
+        .unwrap();
     push(&mut recorder, 0, 0..20);
     recorder.flush(2 * SECOND).unwrap();
     drop(recorder);

@@ -12,6 +12,7 @@ mod mended;
 #[cfg(unix)]
 mod modes;
 mod ordinary;
+mod out;
 mod packed;
 #[cfg(unix)]
 mod pipes;

@@ -41,7 +41,7 @@ fn only_its_owner_reads_a_recording_unless_that_was_asked_for() {
         for n in 0..40 {
             recorder.push(&sample(n)).unwrap();
             recorder.flush(n * SECOND).unwrap();
-            let progress = fathom_core::event::EventKind::ScheduleProgress { due: n };
+            let progress = fathom_core::event::EventKind::ScheduleProgress { due: n, sent: BTreeMap::new() };
             let at = Timestamp::UNIX_EPOCH;
             let event =
                 fathom_core::event::Event { at, mono_ns: n * SECOND, connection: None, kind: progress };

@@ -4,6 +4,7 @@
 //! Only a crash makes an exception, and only of what ended shortly before it, until recovery tells what it took.
 
 use super::Findings;
+use crate::recorder::progress::Progress;
 use crate::remains::Remains;
 use crate::{EVENTS, Manifest};
 use fathom_core::event::{Event, EventKind, LOST_UNREADABLE, PROBING_FAILED, tells_lost_events};
@@ -75,8 +76,12 @@ pub(crate) struct Conservation {
     due: Option<u64>,
     /// TCP resolves samples in the order in which they were sent.
     in_order: bool,
-    /// Older recordings do not say how many samples a connection of this mode had.
+    /// Samples are datagrams.
+    datagrams: bool,
+    /// Each sample is a connection. Older recordings do not say how many samples one of this mode had.
     connections_are_samples: bool,
+    /// The run goes on in another recording.
+    goes_on: bool,
     /// What was under way in a probing thread that failed is in no count of the run.
     probing_failed: bool,
     /// Events are missing, and a note says so.
@@ -115,7 +120,9 @@ impl Conservation {
             before: 0,
             due: None,
             in_order: mode.starts_with("tcp"),
+            datagrams: mode.starts_with("udp") || mode.starts_with("stamp"),
             connections_are_samples: mode.starts_with("connect"),
+            goes_on: false,
             probing_failed: false,
             events_lost: false,
             unreadable: 0,
@@ -163,6 +170,7 @@ impl Conservation {
                     tally.ends += 1;
                 }
                 self.due = Some(carried.samples.saturating_add(carried.not_sent));
+                self.goes_on = true;
             }
             (EventKind::RecordingOverflowed { lost, reason }, connection) => {
                 let unreadable = if reason.as_deref() == Some(LOST_UNREADABLE) { *lost } else { 0 };
@@ -201,9 +209,17 @@ impl Conservation {
         }
     }
 
-    /// So many samples had fallen due when that was last noted, whatever the log says.
-    pub(crate) fn at_least_due(&mut self, due: u64) {
-        self.due = self.due.max(Some(due));
+    /// How far the run had come when that was last noted, whatever the log says. Where the run goes on in another recording, what
+    /// was out is that one's.
+    pub(crate) fn progress(&mut self, progress: &Progress) {
+        if self.goes_on {
+            return;
+        }
+        self.due = self.due.max(Some(progress.due));
+        for (&connection, &sent) in &progress.sent {
+            let tally = self.connections.entry(connection).or_default();
+            tally.named = tally.named.max(sent);
+        }
     }
 
     /// What is known of rows that recovery could not read.
@@ -305,7 +321,7 @@ impl Conservation {
             untold.push((None, of_several));
         }
         let accounted = self.told().saturating_add(missing).saturating_add(of_several);
-        let of_the_run = self.due.unwrap_or(0).saturating_sub(accounted);
+        let of_the_run = self.due.unwrap_or(0).saturating_sub(accounted).max(self.hanging());
         if of_the_run > 0 && !self.probing_failed {
             untold.push((None, of_the_run));
         }
@@ -330,6 +346,10 @@ impl Conservation {
                 Some(sent) => (OF_A_CONNECTION, sent),
                 // It is not over, or nobody saw its end: it is judged by what is there.
                 None if self.in_order => (OF_AN_OPEN_ONE, next_seq.max(rows).max(behind.1).max(named)),
+                // Datagrams without an answer get their rows a minute later. A crash comes sooner.
+                None if crashed && self.datagrams => {
+                    (OF_AN_OPEN_ONE, next_seq.max(named).max(rows.saturating_add(behind.0)))
+                }
                 None if behind.0 > 0 => (OF_AN_OPEN_ONE, rows.saturating_add(behind.0)),
                 None => continue,
             };
@@ -339,12 +359,28 @@ impl Conservation {
             let missing = missing - covered;
             let too_many = if law == OF_A_CONNECTION { kept.saturating_sub(sent) } else { 0 };
             if missing > 0 || too_many > 0 {
-                // What an event names may have been out, however long ago.
-                let by_crash = if law == OF_A_CONNECTION { ended_ns >= since_ns } else { named >= sent };
+                // What an event names may have been out, however long ago, and so may any datagram.
+                let by_crash = match law {
+                    OF_A_CONNECTION => ended_ns >= since_ns,
+                    _ => named >= sent || (crashed && self.datagrams),
+                };
                 cases.push(Case { connection, law, sent, rows, lost, missing, too_many, by_crash });
             }
         }
         cases
+    }
+
+    /// Connections that are samples are numbered in the order in which they are begun: so many were begun before a crash, and hung
+    /// until it came, for nothing else is known of them.
+    fn hanging(&self) -> u64 {
+        let crashed = matches!(self.state, State::Interrupted | State::Recovered);
+        if !(crashed && self.connections_are_samples) || self.goes_on {
+            return 0;
+        }
+        let begun = self.connections.keys().max().map_or(0, |&last| u64::from(last) + 1);
+        let is_known = |t: &&Tally| t.sent.is_some() || t.rows > 0 || t.before > 0 || t.lost > 0;
+        let known = self.connections.values().filter(is_known).count() as u64;
+        begun.saturating_sub(known.saturating_add(self.before).saturating_add(self.lost_of_several))
     }
 
     /// Samples of the run that have a row, or of which something is told.
@@ -366,7 +402,9 @@ impl Conservation {
         if self.probing_failed {
             return;
         }
-        if let Some(due) = self.due.filter(|&due| broken(due)) {
+        let hanging = Some(self.hanging()).filter(|&hanging| hanging > 0);
+        let due = self.due.max(hanging.map(|hanging| told.saturating_add(hanging)));
+        if let Some(due) = due.filter(|&due| broken(due)) {
             findings.add(EVENTS, OF_THE_RUN, || {
                 let rows: u64 = self.connections.values().map(|tally| tally.rows).sum();
                 let (not_sent, lost) = (self.not_sent, told - rows - self.not_sent);

@@ -188,8 +188,13 @@ pub(super) fn next(
 }
 
 /// Removes what `--keep` does not keep of the rotation that this recording is of.
-pub(super) fn remove_old(config: &Config, current: &Manifest, dir: &std::path::Path, now: Timestamp) {
-    let Some(Rotation { keep: Some(keep), .. }) = config.operate.rotation else { return };
+pub(super) fn remove_old(
+    rotation: Option<Rotation>,
+    current: &Manifest,
+    dir: &std::path::Path,
+    now: Timestamp,
+) {
+    let Some(Rotation { keep: Some(keep), .. }) = rotation else { return };
     let (Some(parent), Ok(before)) = (dir.parent(), now.checked_sub(keep)) else { return };
     let of = |m: &Manifest| {
         let host = |name: &str| m.host[name].clone();

@@ -60,6 +60,8 @@ const STANDSTILL_BYTES: usize = 64 << 20;
 /// Messages that may wait of whatever kind and age, for each sample that may: a wall clock that is set back makes later
 /// samples look like earlier ones, and a disk may stand still for hours.
 const MESSAGES_A_SAMPLE: usize = 4;
+/// What waits behind a full ring is passed on again after this.
+const TRIED_AGAIN_NS: u64 = 50_000_000;
 /// With so many messages waiting no batch joins them: what samples come to is kept in one until there is room.
 const BATCHES_WAIT: usize = 1 << 9;
 /// Connections whose losses are counted each by itself.
@@ -99,6 +101,8 @@ struct Packing {
     /// When rows and the batch are handed over at the latest, by the monotonic clock; `None`: there are none.
     rows_due_ns: Option<u64>,
     batch_due_ns: Option<u64>,
+    /// When the queue behind the ring is passed on again.
+    again_ns: u64,
     recording: Bell,
 }
 
@@ -122,8 +126,8 @@ pub(super) fn channel(
         channel_of((PACKED_RING / of).max(1 << 3), samples, samples * MESSAGES_A_SAMPLE, utc_ns);
     let packer = recorded.then(|| Packer::with_room(PIECES / of));
     let (batch, recording) = (Box::default(), Arc::clone(recording));
-    let (rows_due_ns, batch_due_ns) = (None, None);
-    outbox.packing = Some(Packing { packer, batch, rows_due_ns, batch_due_ns, recording });
+    let (rows_due_ns, batch_due_ns, again_ns) = (None, None, 0);
+    outbox.packing = Some(Packing { packer, batch, rows_due_ns, batch_due_ns, again_ns, recording });
     (outbox, ring)
 }
 
@@ -170,7 +174,8 @@ impl Outbox {
         let packing = self.packing.as_ref()?;
         let batch_due_ns = packing.batch_due_ns.filter(|_| self.waiting.len() < BATCHES_WAIT);
         let rows_due_ns = packing.rows_due_ns.filter(|_| self.waiting.is_empty());
-        rows_due_ns.into_iter().chain(batch_due_ns).min()
+        let again_ns = (!self.waiting.is_empty()).then_some(packing.again_ns);
+        rows_due_ns.into_iter().chain(batch_due_ns).chain(again_ns).min()
     }
 
     /// Passes on what is packed and due. Rows join a queue in whole pieces only, or before something else does: each piece has
@@ -188,6 +193,27 @@ impl Outbox {
         if let Some(batch) = batch {
             self.one(Message::Batch(batch));
         }
+        // Something else is passed on at no moment of its own.
+        if now_ns < u64::MAX {
+            self.try_again(now_ns);
+        }
+    }
+
+    /// Passes on what waits, where the recording thread has made room: it rests for long, and nothing else may happen meanwhile.
+    fn try_again(&mut self, now_ns: u64) {
+        let Some(packing) = self.packing.as_mut().filter(|packing| packing.again_ns <= now_ns) else {
+            return;
+        };
+        packing.again_ns = now_ns.saturating_add(TRIED_AGAIN_NS);
+        if !self.waiting.is_empty() {
+            self.pass_on(PASSED_ON_AT_ONCE);
+            self.wake_for_room();
+        }
+    }
+
+    /// The recording thread rests for longer than a ring takes to fill where there are many.
+    fn wake_for_room(&self) {
+        self.wake(self.ring.slots() <= self.ring.buffer().capacity() / 2);
     }
 
     pub(super) fn other(&mut self, message: Message) {
@@ -204,7 +230,8 @@ impl Outbox {
     fn samples(&mut self, message: Message) {
         if self.waiting.is_empty() {
             match self.ring.push(message) {
-                Ok(()) => {}
+                Ok(()) if self.packing.is_none() => {}
+                Ok(()) => self.wake_for_room(),
                 Err(PushError::Full(message)) => self.begin_queue(message),
             }
             return;

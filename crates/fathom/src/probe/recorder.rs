@@ -34,6 +34,8 @@ const SLOW_FLUSH: Duration = Duration::from_millis(250);
 const TOGETHER: usize = 64;
 /// Messages taken before the live states are brought up to date.
 const BATCH: usize = 2_048;
+/// For so long a rotation waits for rows that wait behind a ring.
+const CATCHES_UP_FOR_NS: u64 = 5_000_000_000;
 
 /// What the cloud's metadata service said, and when that became known here.
 pub(super) struct CloudNotice {
@@ -69,6 +71,8 @@ pub(super) struct RunRecorder<'a> {
     hook: Option<HookSender>,
     /// When the recordings are followed by others.
     rotating: Option<Rotating<'a>>,
+    /// When they were to be, if that waits for rows behind a ring.
+    catching_up_since_ns: Option<u64>,
     /// Whether each sample is worth a line.
     every_sample: bool,
     /// How long to rest when there is nothing to do.
@@ -108,6 +112,7 @@ impl<'a> RunRecorder<'a> {
             lines: None,
             hook: None,
             rotating: None,
+            catching_up_since_ns: None,
             every_sample: false,
             rest,
             bell: Bell::default(),
@@ -157,6 +162,7 @@ impl<'a> RunRecorder<'a> {
         let mut flushed_ns = mono_ns();
         let _ = self.bell.set(thread::current());
         loop {
+            let looked_ns = mono_ns();
             self.take_cloud();
             let (more, ended) = self.take_batch();
             let now = mono_ns();
@@ -166,16 +172,18 @@ impl<'a> RunRecorder<'a> {
             if now.saturating_sub(flushed_ns) >= FLUSH_EVERY_NS {
                 flushed_ns = now;
                 self.look_at_egress(now);
+                self.rotate(now);
                 self.flush(now);
-                self.rotate();
                 let took = Duration::from_nanos(mono_ns() - now);
                 if took > SLOW_FLUSH {
                     tracing::warn!(?took, "the disk is slow");
                 }
             }
             if !more {
-                // For a sample the probing thread never wakes this one: a wake-up would cost it more than a send.
-                thread::park_timeout(self.rest);
+                // For a sample the probing thread never wakes this one: a wake-up would cost it more than a send. What was done
+                // since the last look is part of the rest: a disk that is slow must not make rows wait for both.
+                let passed = Duration::from_nanos(mono_ns() - looked_ns);
+                thread::park_timeout(self.rest.saturating_sub(passed));
             }
         }
         self.close();
@@ -185,10 +193,15 @@ impl<'a> RunRecorder<'a> {
     /// Takes what there is, up to a batch: whether there is more at once, and whether everybody has told their last.
     fn take_batch(&mut self) -> (bool, bool) {
         let share = (BATCH / self.rings.len().max(1)).max(1);
+        self.take_from_each(|_| share)
+    }
+
+    /// Takes so many messages of each ring at the most: whether there may be more at once, and whether everybody has told their last.
+    fn take_from_each(&mut self, at_most: impl Fn(&Consumer<Message>) -> usize) -> (bool, bool) {
         let mut more = false;
         // Backwards, so that a ring that has come to its end can be taken out.
         for at in (0..self.rings.len()).rev() {
-            let mut taken = 0;
+            let (share, mut taken) = (at_most(&self.rings[at]), 0);
             while taken < share {
                 // Asked first: what was sent before its end is in the ring by then.
                 let abandoned = self.rings[at].is_abandoned();
@@ -369,12 +382,38 @@ impl<'a> RunRecorder<'a> {
         }
     }
 
-    /// Goes on in new recordings, where it is time.
-    fn rotate(&mut self) {
+    /// Goes on in new recordings, where it is time. What stands in the rings by then belongs to those before.
+    fn rotate(&mut self, now: u64) {
+        self.collect_closed(false);
         let Some(rotating) = &mut self.rotating else { return };
-        for (p, mut ended, error) in rotating.rotate(&mut self.sinks, &self.live) {
+        if self.catching_up_since_ns.is_none() {
+            if !rotating.is_due() {
+                return;
+            }
+            self.catching_up_since_ns = Some(now);
+        }
+        let is_behind = self.rings.iter().any(|ring| ring.slots() >= ring.buffer().capacity());
+        self.take_from_each(Consumer::slots);
+        // More may wait behind a ring that was full.
+        let since_ns = self.catching_up_since_ns.unwrap_or(now);
+        if is_behind && now.saturating_sub(since_ns) < CATCHES_UP_FOR_NS {
+            return;
+        }
+        self.catching_up_since_ns = None;
+        if let Some(rotating) = &mut self.rotating {
+            rotating.rotate(&mut self.sinks, &self.live);
+        }
+        for (waits, sinks) in self.waits.iter_mut().zip(&self.sinks) {
+            *waits &= sinks.recorder.as_ref().is_some_and(Recorder::waits_for_room);
+        }
+        self.collect_closed(false);
+    }
+
+    /// Takes what recordings that others have followed had to tell when they were closed.
+    fn collect_closed(&mut self, wait: bool) {
+        let closed = self.rotating.as_mut().map(|rotating| rotating.closed(wait));
+        for (p, mut ended, error) in closed.into_iter().flatten() {
             self.pass_on(p, ended.take_told(), &ended.gaps());
-            self.waits[p] = false;
             if let Some(error) = error {
                 self.stopped(p, error);
             }
@@ -390,7 +429,10 @@ impl<'a> RunRecorder<'a> {
 
     fn pass_on(&mut self, p: usize, events: Vec<Event>, gaps: &Gaps) {
         for event in events {
-            if let EventKind::RecordingResumed { .. } = event.kind {
+            let waits = self.sinks[p].recorder.as_ref().is_some_and(Recorder::waits_for_room);
+            if let EventKind::RecordingResumed { .. } = event.kind
+                && !waits
+            {
                 self.waits[p] = false;
                 // A run that the full disk has ended is over, whatever room there is now.
                 if !self.exit_on_full {
@@ -477,6 +519,7 @@ impl<'a> RunRecorder<'a> {
             self.sinks[p].recorder = None;
             self.write_tables(p, |rows| rows.finish());
         }
+        self.collect_closed(true);
         self.update_live();
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod faults;
 #[cfg(target_os = "linux")]
 pub(crate) mod mariadb;
 pub(crate) mod net;
+pub(crate) mod noting;
 #[cfg(target_os = "linux")]
 pub(crate) mod postgres;
 pub(crate) mod probe;

@@ -7,6 +7,7 @@ from typing import Final
 LOSSES: Final = {
     "behind": "writing could not keep up",
     "no_space": "the disk was full",
+    "file_limit": "a file had reached the limit of its size (`ulimit -f`)",
     "stopped": "an error of the disk had stopped the recording",
     "crash": "the probe was killed, or its host failed, before they were on the disk",
     "unreadable": "the recording was damaged",

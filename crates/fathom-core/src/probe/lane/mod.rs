@@ -405,14 +405,15 @@ impl Lane {
         }
     }
 
-    /// When the oldest sample without its echo was sent.
-    pub(super) fn owes_since(&self, transport: Transport) -> Option<u64> {
+    /// Its connection and how many samples were sent on it, where one that was sent before this moment has no echo.
+    pub(super) fn owes_since(&self, sent_before: u64, transport: Transport) -> Option<(u32, u64)> {
         let Link::Open(connection) = &self.link else { return None };
         if !self.may_owe(transport) {
             debug_assert!(connection.stream.is_idle(), "what is out over TCP is watched");
             return None;
         }
-        connection.stream.oldest().map(|(_, sent_ns)| sent_ns)
+        let (_, sent_ns) = connection.stream.oldest()?;
+        (sent_ns < sent_before).then(|| (connection.ordinal(), connection.stream.next_seq()))
     }
 
     /// Whether anything may be out: over TCP each sample is watched until its echo has come, or the kernel is asked about it.

@@ -15,6 +15,7 @@ use crate::probe::protocol::connect::Dialer;
 use crate::probe::settings::Request;
 use crate::probe::timers::{LANE_TIMERS, Timer};
 use crate::sample::Flags;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// A sample that is out for longer is told as such while it is.
@@ -259,12 +260,11 @@ impl Roles {
             path.tick(now, cx);
         }
         let sent_before = now.saturating_sub(OUT_FOR_LONG_NS);
-        let mut owes = vec![false; self.paths.len()];
+        let mut sent = vec![BTreeMap::new(); self.paths.len()];
         for lane in &mut self.lanes {
             let p = lane.path();
             lane.tick(now, &self.paths[p], cx);
-            // One of a path is enough.
-            owes[p] = owes[p] || lane.owes_since(cx.settings.transport).is_some_and(|at| at < sent_before);
+            sent[p].extend(lane.owes_since(sent_before, cx.settings.transport));
         }
         for (dialer, path) in self.dialers.iter_mut().zip(&mut self.paths) {
             dialer.tick(now, cx);
@@ -274,22 +274,22 @@ impl Roles {
             }
         }
         self.report_anomalies(now, false, cx);
-        if cx.worker.is_alone() {
-            self.tell_progress(now, owes, cx);
-        }
+        self.tell_progress(now, sent, cx);
     }
 
-    /// While samples are out for long, how many have fallen due, so that a kill takes none of them without a trace. `owes`:
-    /// on which paths lanes have such samples.
-    fn tell_progress(&mut self, now: u64, mut owes: Vec<bool>, cx: &mut Context) {
+    /// While samples are out for long, how many there are, so that a kill takes none of them without a trace. `sent`: how many
+    /// on each connection of a path that has such samples.
+    fn tell_progress(&mut self, now: u64, sent: Vec<BTreeMap<u32, u64>>, cx: &mut Context) {
         let sent_before = now.saturating_sub(OUT_FOR_LONG_NS);
-        for (owes, dialer) in owes.iter_mut().zip(&self.dialers) {
-            *owes |= dialer.owes_since(sent_before);
+        let dials_owe = |p: usize| self.dialers.get(p).is_some_and(|dialer| dialer.owes_since(sent_before));
+        let owes: Vec<bool> = (0..sent.len()).map(|p| !sent[p].is_empty() || dials_owe(p)).collect();
+        if !owes.contains(&true) {
+            return;
         }
-        if owes.contains(&true) {
-            for (p, due) in self.due().into_iter().enumerate().filter(|(p, _)| owes[*p]) {
-                cx.event(now, Some(p), None, EventKind::ScheduleProgress { due });
-            }
+        // What falls due back to back is sent at once, and the others' part is not known here.
+        let due = if cx.worker.is_alone() { self.due() } else { vec![0; owes.len()] };
+        for (p, (due, sent)) in due.into_iter().zip(sent).enumerate().filter(|(p, _)| owes[*p]) {
+            cx.event(now, Some(p), None, EventKind::ScheduleProgress { due, sent });
         }
     }
 

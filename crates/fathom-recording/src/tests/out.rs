@@ -1,0 +1,187 @@
+//! Samples that were out without an answer when a probe was killed: recovery tells each of them, on its connection where that is
+//! known, whatever has a row that was sent later. And what a disk holds up that takes seconds over a sync.
+
+use super::*;
+use crate::disk::Disk;
+use crate::events::Entry;
+use crate::{Recorder, recover, verify};
+use fathom_core::event::{Carried, CarriedConnection, Event, EventKind};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn recorder(dir: &Path, mode: &str) -> Recorder {
+    let mut manifest = manifest();
+    manifest.probe = serde_json::json!({ "mode": mode });
+    Recorder::create(dir, manifest).unwrap()
+}
+
+fn push(recorder: &mut Recorder, connection: u32, seqs: impl IntoIterator<Item = u64>) {
+    seqs.into_iter().for_each(|seq| recorder.push(&Sample { connection, seq, ..sample(0) }).unwrap());
+}
+
+fn tell(recorder: &mut Recorder, second: u64, kind: EventKind) {
+    let (at, mono_ns) = (manifest().started_at, second * SECOND);
+    recorder.event(&Event { at, mono_ns, connection: None, kind }).unwrap();
+}
+
+fn progress<const N: usize>(due: u64, sent: [(u32, u64); N]) -> EventKind {
+    EventKind::ScheduleProgress { due, sent: BTreeMap::from(sent) }
+}
+
+/// Recovers it, holds it to be sound, and gives the losses that are told.
+fn lost(dir: &Path) -> Vec<(Option<u32>, u64)> {
+    recover(dir, manifest().started_at).unwrap();
+    let findings = verify(dir, |_| {}).unwrap().findings;
+    assert!(findings.is_empty(), "{findings:?}");
+    assert!(!recover(dir, manifest().started_at).unwrap().needed, "a second recovery found something");
+    let lost = |entry| match entry {
+        Ok(Entry::Known(Event { connection, kind: EventKind::RecordingOverflowed { lost, .. }, .. })) => {
+            Some((connection, lost))
+        }
+        _ => None,
+    };
+    Recording::open(dir).unwrap().events().unwrap().filter_map(lost).collect()
+}
+
+/// 20 rows of a connection that went on stood for 15 samples of one that was silent, and nothing was told.
+#[test]
+fn rows_of_another_connection_stand_for_none_that_is_out() {
+    for mode in ["tcp", "udp", "tcp-ping-pong"] {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("r");
+        let mut recorder = recorder(&dir, mode);
+        push(&mut recorder, 0, 0..30);
+        push(&mut recorder, 1, 0..5);
+        // Two probing threads, each of its own.
+        tell(&mut recorder, 1, progress(0, [(1, 12)]));
+        tell(&mut recorder, 2, progress(50, [(1, 20)]));
+        tell(&mut recorder, 2, progress(0, [(0, 30)]));
+        push(&mut recorder, 0, 30..50);
+        recorder.flush(3 * SECOND).unwrap();
+        drop(recorder);
+        assert_eq!(lost(&dir), [(Some(1), 15)], "{mode}");
+    }
+}
+
+#[test]
+fn datagrams_between_those_with_rows_are_told() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("r");
+    let mut recorder = recorder(&dir, "udp");
+    push(&mut recorder, 0, [0, 1, 3, 4, 9]);
+    push(&mut recorder, 1, [0, 1]);
+    recorder.flush(SECOND).unwrap();
+    drop(recorder);
+    assert_eq!(lost(&dir), [(Some(0), 5)]);
+}
+
+/// A connection that hangs is a sample without anything but its number.
+#[test]
+fn connections_that_hang_are_told() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("r");
+    let mut recorder = recorder(&dir, "connect");
+    for connection in [0, 1, 3, 6] {
+        push(&mut recorder, connection, 0..1);
+    }
+    recorder.flush(SECOND).unwrap();
+    drop(recorder);
+    assert_eq!(lost(&dir), [(None, 3)]);
+}
+
+/// What was out at a seam is the next recording's: it is told there, and not twice.
+#[test]
+fn what_is_out_over_a_seam_is_told_once() {
+    for is_closed in [true, false] {
+        let home = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b"].map(|name| home.path().join(name));
+        let [mut first, mut second] = dirs.each_ref().map(|dir| recorder(dir, "tcp"));
+        push(&mut first, 0, 0..10);
+        tell(&mut first, 1, progress(40, [(0, 40)]));
+        let connections =
+            vec![CarriedConnection { connection: 0, samples: 10, lane: Some(0), remote: None, stall: None }];
+        let carried = Carried { samples: 10, connections, ..Carried::default() };
+        first.flush(SECOND).unwrap();
+        let (previous, next) = (first.manifest().id.clone(), second.manifest().id.clone());
+        tell(&mut second, 1, EventKind::RecordingContinues { previous, carried: carried.clone() });
+        second.goes_on_from(&first);
+        tell(&mut first, 1, EventKind::RecordingRotated { next, carried });
+        if is_closed {
+            first.finish(manifest().started_at, SECOND).unwrap();
+        } else {
+            drop(first);
+        }
+        drop(second);
+        assert_eq!(lost(&dirs[0]), [], "closed: {is_closed}");
+        assert_eq!(lost(&dirs[1]), [(Some(0), 30)], "closed: {is_closed}");
+    }
+}
+
+/// A disk over whose syncs others decide.
+#[derive(Debug, Default)]
+struct Slow {
+    hangs: AtomicBool,
+    fails: AtomicBool,
+}
+
+impl Disk for Slow {
+    fn takes_its_time(&self) -> bool {
+        true
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        while self.hangs.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if self.fails.load(Ordering::Relaxed) {
+            Err(io::Error::other("it is gone"))
+        } else {
+            file.sync_data()
+        }
+    }
+}
+
+fn on(disk: &Arc<Slow>, dir: &Path) -> Recorder {
+    let disk = Arc::clone(disk) as Arc<dyn Disk>;
+    Recorder::create_on(disk, dir, manifest(), Options::default()).unwrap()
+}
+
+/// Seconds of samples were lost to a kill because the thread that writes them waited for a sync.
+#[test]
+fn a_sync_that_hangs_holds_up_no_row() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("r");
+    let disk = Arc::new(Slow::default());
+    let mut recorder = on(&disk, &dir);
+    push(&mut recorder, 0, 0..1);
+    recorder.flush(SECOND).unwrap();
+    disk.hangs.store(true, Ordering::Relaxed);
+    for second in 2..12 {
+        push(&mut recorder, 0, [second - 1]);
+        recorder.flush(second * SECOND).unwrap();
+        // As a kill would leave it.
+        assert_eq!(read(&dir).len() as u64, second);
+    }
+    disk.hangs.store(false, Ordering::Relaxed);
+    assert_eq!(recorder.finish(manifest().started_at, 13 * SECOND).unwrap(), 11);
+    assert_eq!(lost(&dir), []);
+}
+
+/// After a failed sync nobody knows what is on the disk: the recording stops, if a flush later.
+#[test]
+fn a_sync_that_fails_stops_the_recording() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("r");
+    let disk = Arc::new(Slow::default());
+    let mut recorder = on(&disk, &dir);
+    push(&mut recorder, 0, 0..1);
+    disk.fails.store(true, Ordering::Relaxed);
+    recorder.flush(SECOND).unwrap();
+    let failed = (2..1_000_000).find_map(|second| recorder.flush(second * SECOND).err()).expect("an error");
+    assert!(failed.to_string().contains("it is gone"), "{failed}");
+    assert!(recorder.stopped().is_some());
+}

@@ -1,0 +1,142 @@
+//! The law of a kill (`schema/recording.md`, "What a kill takes"): after recovery every sample that was sent more than 1.5 s before
+//! has its row, or its loss is told, on its connection or without one. Held over several connections, of which some are silent,
+//! over datagrams, several probing threads, and the seams of a rotation.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+use support::noting::{Noting, Rule};
+use support::probe::{Probe, assert_sound, fathom, waited_ns};
+use support::rows::{events, manifest, number, of_kind, recordings, rows};
+use support::{Random, wait_for};
+
+/// What is promised, where this host lets the threads of a probe run.
+const PROMISED: Duration = Duration::from_millis(1_500);
+/// How long before the kill it is looked at how long they wait.
+const LOOK: Duration = Duration::from_secs(3);
+
+/// Two seams and more in a run, and a kill at any distance from one.
+#[test]
+fn at_the_seams_of_a_rotation() {
+    for words in ["--ping-pong", "--every 100ms --connections 2", "--every 10ms", "--every 1ms"] {
+        kills(&format!("{words} --rotate 1s"), Rule::All, 2);
+    }
+}
+
+/// The rows of those that go on stood for the samples of the silent ones, and nothing of these was told.
+#[test]
+fn where_some_connections_are_silent_and_others_go_on() {
+    for words in ["--every 100ms --connections 4", "--every 10ms --connections 4"] {
+        kills(words, Rule::OddSilentFrom(5), 1);
+        kills(&format!("--udp {words}"), Rule::OddSilentFrom(5), 1);
+    }
+    kills("--every 10ms --connections 4 --rotate 1s", Rule::OddSilentFrom(5), 2);
+}
+
+/// A datagram without an answer gets its row a minute later, whatever came after it.
+#[test]
+fn of_datagrams_that_are_lost() {
+    for words in ["--every 100ms", "--every 10ms --connections 2", "--every 1ms --connections 4"] {
+        kills(&format!("--udp {words}"), Rule::Loses, 1);
+    }
+    kills("--udp --every 10ms --connections 2 --rotate 1s", Rule::Loses, 2);
+}
+
+#[test]
+fn of_several_probing_threads() {
+    for (words, rule) in [
+        ("--threads 2 --connections 2", Rule::All),
+        ("--threads 4 --connections 8", Rule::All),
+        ("--threads 16 --connections 16", Rule::All),
+        ("--threads 3 --connections 6", Rule::OddSilentFrom(50)),
+        ("--threads 2 --connections 4 --udp --timeout 100ms", Rule::Loses),
+        ("--threads 2 --connections 4 --rotate 1s", Rule::All),
+    ] {
+        kills(&format!("--ping-pong {words}"), rule, 1);
+    }
+}
+
+fn kills(words: &str, rule: Rule, times: u64) {
+    let mut random = Random(0x0FA7_0031 + words.len() as u64);
+    for _ in 0..times {
+        kill(words, rule, Duration::from_millis(random.below(1_200)));
+    }
+}
+
+fn kill(words: &str, rule: Rule, before_look: Duration) {
+    let case = format!("{words}, {rule:?}, killed after {:?}", before_look + LOOK);
+    let home = tempfile::tempdir().expect("a directory");
+    let reflector = Noting::start(64, rule);
+    let line = format!("{} {words} --allow-high-rate --record kept --quiet", reflector.address);
+    let probe = Probe::start(home.path(), &line);
+    wait_for("the first sample", || (!reflector.arrivals().is_empty()).then_some(()));
+    // The moment of the kill is what is tried here.
+    thread::sleep(before_look);
+    let waited_before = waited_ns(probe.pid());
+    thread::sleep(LOOK);
+    let waited = waited_ns(probe.pid());
+    let killed = probe.kill_9();
+    // A thread that is not let run writes nothing.
+    let since = |(task, ns): (&String, &u64)| ns - waited_before.get(task).unwrap_or(&0);
+    let starved = Duration::from_nanos(waited.iter().map(since).max().unwrap_or(0));
+
+    let kept = home.path().join("kept");
+    let all = if words.contains("--rotate") { recordings(&kept) } else { vec![kept] };
+    let (mut stand, mut told) = (BTreeSet::new(), BTreeMap::<Option<u32>, u64>::new());
+    for dir in &all {
+        let recovered = fathom(Path::new("."), &["recording", "recover", &dir.display().to_string()]);
+        assert_eq!(recovered.code(), 0, "{case}: {recovered:?}");
+        assert_sound(dir);
+        for row in rows(dir) {
+            let sample = (row.at("connection") as u32, row.at("seq") as u64);
+            assert!(stand.insert(sample), "{case}: {sample:?} stands twice");
+        }
+        for lost in of_kind(&events(dir), "recording.overflowed") {
+            let connection = lost["connection"].as_u64().map(|connection| connection as u32);
+            *told.entry(connection).or_default() += number(lost, "lost");
+        }
+    }
+    let arrivals = reflector.arrivals();
+    let bound = PROMISED + starved;
+    let mut missing = BTreeMap::<u32, (u64, Duration)>::new();
+    for &(connection, seq, at) in &arrivals {
+        let age = killed.saturating_duration_since(at);
+        if age > bound && !stand.contains(&(connection, seq)) {
+            let of = missing.entry(connection).or_default();
+            *of = (of.0 + 1, of.1.max(age));
+        }
+    }
+    let untold: u64 = missing
+        .iter()
+        .map(|(&connection, (samples, _))| samples.saturating_sub(*told.get(&Some(connection)).unwrap_or(&0)))
+        .sum();
+    let of_several = told.get(&None).copied().unwrap_or(0);
+    eprintln!(
+        "{case}: {} came, {} rows, {} told, starved {starved:?}, missing {missing:?}",
+        arrivals.len(),
+        stand.len(),
+        told.values().sum::<u64>()
+    );
+    assert!(untold <= of_several, "{case}: {missing:?} are missing, {told:?} are told; {starved:?} starved");
+    // The last may have been sent and not read.
+    let came = arrivals.len() as u64 + 64;
+    assert!(stand.len() as u64 + told.values().sum::<u64>() <= came, "{case}: {told:?} told, {came} came");
+    if rule == Rule::All {
+        assert_in_their_recordings(&all, starved, &case);
+    }
+}
+
+/// What was answered stands in the recording of its moment, but for what was on its way to the file. Rows came 5.5 s late.
+fn assert_in_their_recordings(all: &[PathBuf], starved: Duration, case: &str) {
+    for dir in all.iter().skip(1) {
+        let began: jiff::Timestamp =
+            manifest(dir)["started_at"].as_str().expect("a moment").parse().expect("a moment");
+        let oldest = rows(dir).iter().map(|row| row.at("sent_ns")).min();
+        let late_ns = oldest.map_or(0, |sent| began.as_nanosecond() as i64 - sent);
+        let most_ns = (Duration::from_millis(500) + starved).as_nanos() as i64;
+        assert!(late_ns <= most_ns, "{case}: {}: a row is {late_ns} ns late", dir.display());
+    }
+}
