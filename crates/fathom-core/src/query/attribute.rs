@@ -167,16 +167,18 @@ pub(super) fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, wa
     }
 }
 
+/// Waits that hardly were any, and what this side had done before each: it was as slow as whom it waited for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tie {
+    pub(super) waited_ns: u64,
+    pub(super) hidden_ns: u64,
+}
+
 /// What of a party's sure time may have been another's. `looks`: how many there were. `carried`: how much of the later waits
 /// the path took at most; all of them, and of the first ones, where its time is the greatest number: something was lost.
-/// `tie_ns`: so long this side was as slow as whom it waited for.
-pub(super) fn doubts(
-    split: &mut Split,
-    seen: &[Sums; SEEN.len()],
-    looks: u32,
-    carried: Carried,
-    tie_ns: u64,
-) {
+/// `tie`: so long this side was as slow as whom it waited for.
+pub(super) fn doubts(split: &mut Split, seen: &[Sums; SEEN.len()], looks: u32, carried: Carried, tie: Tie) {
+    let tie_ns = tie.waited_ns + tie.hidden_ns;
     let sum = |is: fn(Doing, Seen) -> bool| -> u64 {
         let all = SEEN.into_iter().zip(seen).flat_map(|(seen, sums)| {
             DOINGS.into_iter().zip(sums).filter(move |&(doing, _)| is(doing, seen)).map(|(_, ns)| ns)
@@ -185,7 +187,16 @@ pub(super) fn doubts(
     };
     let (waits, hidden) =
         (sum(|doing, _| doing == Doing::Waiting), sum(|doing, _| matches!(doing, Doing::Hidden(_))));
-    let working = sum(|doing, seen| matches!(doing, Doing::Waiting | Doing::Hidden(_)) && seen.is_working());
+    // What was hidden while there was no room was doubted when it was given: nothing is doubted twice.
+    let working = sum(|doing, seen| {
+        matches!(doing, Doing::Waiting | Doing::Hidden(Free | Unknown)) && seen.is_working()
+    });
+    // Of what was hidden, so much was given so that none of it is the client's.
+    let others = sum(|doing, seen| match doing {
+        Doing::Hidden(Free) => true,
+        Doing::Hidden(Unknown) => seen.is_working(),
+        _ => false,
+    });
     let sent = sum(|doing, seen| matches!(doing, Doing::Waiting | Doing::Hidden(Free)) && seen.is_sent());
     let clients = sum(|doing, seen| matches!(doing, Doing::Hidden(Shut)) && seen == Seen::Sending);
     // Of n looks that all saw the same, what they did not see may still have been up to 3 in n ("rule of three", the 95 %
@@ -195,14 +206,18 @@ pub(super) fn doubts(
     // The path may have been as slow as the server is, for as long as it may have carried what came.
     let carried = (carried.share_of_waits + carried.ns as f64 / (waits + hidden).max(1) as f64).min(1.0);
     let of = |ns: u64, share: f64| (ns as f64 * share) as u64;
-    split.doubt(Server, &[Path], of(working, unseen.max(carried)));
+    let by_path = of(working, unseen.max(carried));
+    split.doubt(Server, &[Path], by_path);
     // A segment that was lost may have been all that was waited for.
     if was_lost {
         split.doubt(Server, &[Path], sum(|doing, _| doing == Doing::First));
     }
-    split.doubt(Path, &[Server], of(sent, unseen));
+    let by_server = of(sent, unseen);
+    split.doubt(Path, &[Server], by_server);
     split.doubt(Client, &[Server, Path], of(clients, unseen));
-    split.doubt(Server, &[Client, Path], tie_ns.min(working));
-    split.doubt(Path, &[Client, Server], tie_ns.min(sent));
-    split.may_be(Client, tie_ns);
+    for (party, other, ns, doubted_ns) in [(Server, Path, working, by_path), (Path, Server, sent, by_server)]
+    {
+        split.doubt(party, &[other], tie_ns.min(ns - doubted_ns));
+    }
+    split.may_be(Client, tie.waited_ns + tie.hidden_ns.min(others));
 }

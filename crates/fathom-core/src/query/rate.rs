@@ -65,11 +65,11 @@ impl Rate {
         self.last_ns = Some(last_ns);
     }
 
-    /// What the path took of all this at most, by a round trip of it.
-    pub(super) fn carried(&self, rtt_ns: u64) -> Carried {
+    /// What the path took of all this at most, by a round trip of it. Of the waits so much may have been this side's lateness.
+    pub(super) fn carried(&self, rtt_ns: u64, late_ns: u64) -> Carried {
         let best = self.best_bytes_per_ns.max(SMALL_BYTES / rtt_ns.max(1) as f64);
         Carried {
-            share_of_waits: self.short_ns as f64 / self.waits_ns.max(1) as f64,
+            share_of_waits: self.short_ns as f64 / self.waits_ns.saturating_sub(late_ns).max(1) as f64,
             ns: (MARGIN * self.bytes as f64 / best) as u64,
         }
     }

@@ -166,4 +166,12 @@ impl Split {
             self.parts[*party as usize].high_ns += ns;
         }
     }
+
+    /// No party has what surely is another's, however often it was doubted whether something is its own.
+    pub(super) fn agree(&mut self) {
+        let sure_ns: u64 = self.parts.iter().map(|part| part.low_ns).sum();
+        for part in &mut self.parts {
+            part.high_ns = part.high_ns.min(self.wall_ns - (sure_ns - part.low_ns));
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Waiting and working of this side, and what the server did meanwhile, become sums.
 
-use super::attribute::{DOINGS, Doing, SEEN, Seen, Sums, attribute, doubts, index};
+use super::attribute::{DOINGS, Doing, SEEN, Seen, Sums, Tie, attribute, doubts, index};
 use super::busy::{Busy, Room};
 use super::rate::Rate;
 use super::split::Party::{Client, Path, Server};
@@ -69,7 +69,7 @@ pub struct Timeline {
     /// What this side was busy with before it.
     hidden_ns: u64,
     /// Of both, where it was hardly a wait.
-    tie_ns: u64,
+    tie: Tie,
     /// Of waits whose end is not known, what lies between the earliest and the latest; and for how long in all this side ran late at
     /// most.
     unwoken_ns: u64,
@@ -112,7 +112,7 @@ impl Timeline {
             is_disordered: false,
             waited_ns: 0,
             hidden_ns: 0,
-            tie_ns: 0,
+            tie: Tie::default(),
             unwoken_ns: 0,
             late_within_ns: u64::MAX,
             latest_wait: None,
@@ -171,7 +171,8 @@ impl Timeline {
                 let hidden_ns = std::mem::take(&mut self.hidden_ns);
                 // Such a wait may be chance: this side was as slow as whom it waited for.
                 if waited_ns.saturating_mul(TIE) < hidden_ns {
-                    self.tie_ns += waited_ns + hidden_ns;
+                    self.tie.waited_ns += waited_ns;
+                    self.tie.hidden_ns += hidden_ns;
                 } else {
                     self.latest_wait = Some((waited_ns, hidden_ns));
                 }
@@ -289,13 +290,14 @@ impl Timeline {
                 attribute(&mut split, doing, seen, ns, was_held_up);
             }
         }
-        let mut carried = self.rate.carried(self.rtt_high_ns);
+        let late_ns = self.unwoken_ns.min(self.late_within_ns);
+        let mut carried = self.rate.carried(self.rtt_high_ns, late_ns);
         if self.is_disordered {
             carried.ns = u64::MAX;
         }
-        let late_ns = self.unwoken_ns.min(self.late_within_ns);
         let tied_ns = self.untied_ns.min((late_ns as f64 * self.untied_by_late) as u64);
-        doubts(&mut split, &self.seen, self.looks, carried, self.tie_ns.saturating_add(tied_ns));
+        self.tie.waited_ns = self.tie.waited_ns.saturating_add(tied_ns);
+        doubts(&mut split, &self.seen, self.looks, carried, self.tie);
         split.doubt(Server, &[Path], self.slower_path_ns);
         split.doubt(Path, &[Server], self.faster_path_ns);
         if !was_held_up {
@@ -304,6 +306,7 @@ impl Timeline {
         split.doubt(Server, &[], late_ns);
         split.doubt(Path, &[], late_ns);
         split.may_be(Client, late_ns);
+        split.agree();
         split
     }
 
