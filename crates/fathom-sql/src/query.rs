@@ -12,7 +12,7 @@ use crate::{Config, Stop};
 use fathom_core::event::TcpInfo;
 use fathom_core::query::{Rtt, ServerState, Split, Timeline};
 use fathom_os::clock::mono_ns;
-use fathom_os::pause::RunQueue;
+use fathom_os::pause::{RunQueue, Running};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -60,6 +60,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) look_times_ns: VecDeque<u64>,
     pub(crate) first_waits_ns: VecDeque<u64>,
     pub(crate) run_queue: RunQueue,
+    /// Learns when this process did not run; `None`: nobody knows.
+    pub(crate) running: Option<Running>,
 }
 
 /// One query under way.
@@ -112,6 +114,8 @@ impl Asker<'_> {
             // What came after the query before.
             drop(looks.seen());
         }
+        // A pause before is in no query.
+        self.stood_before();
         self.beside.begin_slowest();
         let request = self.session.request(&self.sql, self.config);
         let before = self.session.channel().info();
@@ -149,6 +153,7 @@ impl Asker<'_> {
         }
         let lost = self.exchange(&mut run, request).err();
         let now = mono_ns();
+        self.stood(&mut run, now);
         if let Some((before, after)) = late_ns.zip(self.run_queue.waited_ns()) {
             run.line.late_within(after.saturating_sub(before));
         }
@@ -179,6 +184,7 @@ impl Asker<'_> {
         {
             error = self.sync(&end, &mut run.patience).err().or(error);
         }
+        self.rests_until(u64::MAX);
         // An application would not have been done with it.
         let cut_short = run.is_cut_short.then_some(Trouble::Stopped { is_unanswered: false });
         let error = run.patience.judged(error).or(cut_short);
@@ -200,6 +206,7 @@ impl Asker<'_> {
     /// the kernel has given back the call that sends (on one host they do).
     fn send(&mut self, run: &mut Run, out: &[u8]) -> Result<(), Trouble> {
         let now = mono_ns();
+        self.stood(run, now);
         self.end_turn(run, now, None);
         let own_ns = self.own_round_trip_ns(run);
         let rtt = self.beside.rtt(now).map(|rtt| no_longer_than(rtt.beside_own(own_ns), &run.look_times_ns));
@@ -299,7 +306,9 @@ impl Asker<'_> {
         let (mut now, pieces) = (self.room(run, 0), if self.config.think < PIECE { 1 } else { 4 });
         let until_ns = works_until_ns.min(now + self.config.think.as_nanos() as u64);
         for left in (1..=pieces).rev() {
-            work_until(now + until_ns.saturating_sub(now) / left, &self.stop);
+            let piece_ns = now + until_ns.saturating_sub(now) / left;
+            self.rests_until(piece_ns);
+            work_until(piece_ns, &self.stop);
             now = self.room(run, ROOM_EVERY_NS);
         }
         run.is_cut_short |= self.stop.times() > 0 || now >= works_until_ns;
@@ -308,6 +317,7 @@ impl Asker<'_> {
     /// Asks the kernel how much room there is for more, if so long nobody did; the time.
     fn room(&mut self, run: &mut Run, every_ns: u64) -> u64 {
         let now = mono_ns();
+        self.stood(run, now);
         if now.saturating_sub(run.asked_room_ns) >= every_ns {
             run.asked_room_ns = now;
             if let Some(room) = self.session.channel().room() {
@@ -323,6 +333,8 @@ impl Asker<'_> {
     fn more(&mut self, run: &mut Run) -> Result<(), Trouble> {
         let is_first = run.waiting_since_ns.is_some();
         let asked_ns = run.waiting_since_ns.unwrap_or_else(mono_ns);
+        let now = mono_ns();
+        self.stood(run, now);
         self.heed(&mut run.patience, asked_ns, run.looked_ns)?;
         if !is_first {
             self.note_looks(run, asked_ns, None);
