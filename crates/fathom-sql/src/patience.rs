@@ -26,6 +26,9 @@ pub(crate) struct Patience {
     cancelled_ns: Option<u64>,
     /// The server has so long to answer that.
     cancel_within: Duration,
+    /// For how long this process did not run, which is no fault of the server's, and since when it runs again.
+    stood_ns: u64,
+    ran_again_ns: u64,
     /// Why the query takes too long, where it does.
     late: Option<String>,
 }
@@ -49,7 +52,17 @@ impl Patience {
         // Who says how long a query may take has said it.
         let over_ns = over_ns.filter(|_| timeout.is_none());
         let (stop, cancelled_ns, late) = (stop.clone(), None, None);
-        Self { stop, began_ns, timeout, over_ns, cancelled_ns, cancel_within: CANCEL_WITHIN, late }
+        Self {
+            stop,
+            began_ns,
+            timeout,
+            over_ns,
+            cancelled_ns,
+            cancel_within: CANCEL_WITHIN,
+            stood_ns: 0,
+            ran_again_ns: 0,
+            late,
+        }
     }
 
     /// Over a path with such a round trip.
@@ -59,6 +72,18 @@ impl Patience {
         Self { cancel_within: CANCEL_WITHIN.max(round_trips), ..self }
     }
 
+    /// This process did not run from then to then, after what was told before.
+    pub(crate) fn stood(&mut self, from_ns: u64, to_ns: u64) {
+        self.stood_ns = self.stood_ns.saturating_add(to_ns.saturating_sub(from_ns.max(self.ran_again_ns)));
+        self.ran_again_ns = self.ran_again_ns.max(to_ns);
+    }
+
+    /// When the time that the whole answer has is over.
+    fn timeout_ns(&self) -> Option<u64> {
+        let timeout = self.timeout?;
+        Some(after(self.began_ns, timeout).saturating_add(self.stood_ns))
+    }
+
     /// Whether the time of the run is over.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         self.over_ns.is_some_and(|over_ns| now_ns >= over_ns)
@@ -66,9 +91,9 @@ impl Patience {
 
     /// Until when rows are worked on: what was cancelled, or is to be, is only read to its end.
     pub(crate) fn works_until_ns(&self) -> u64 {
-        match (self.cancelled_ns, self.timeout) {
+        match (self.cancelled_ns, self.timeout_ns()) {
             (Some(_), _) => 0,
-            (None, Some(timeout)) => after(self.began_ns, timeout),
+            (None, Some(timeout_ns)) => timeout_ns,
             (None, None) => u64::MAX,
         }
     }
@@ -79,7 +104,7 @@ impl Patience {
             return Heeded::GiveUp(Trouble::Stopped { is_unanswered: true });
         }
         if let Some(at_ns) = self.cancelled_ns {
-            return if now_ns < after(at_ns, self.cancel_within) {
+            return if now_ns < after(at_ns.max(self.ran_again_ns), self.cancel_within) {
                 Heeded::GoOn
             } else {
                 Heeded::GiveUp(self.unanswered())
@@ -96,9 +121,11 @@ impl Patience {
     }
 
     fn too_late(&self, now_ns: u64, silent_since_ns: u64) -> Option<String> {
-        if let Some(timeout) = self.timeout.filter(|timeout| now_ns >= after(self.began_ns, *timeout)) {
+        if let Some(timeout) = self.timeout.filter(|_| self.timeout_ns().is_some_and(|at_ns| now_ns >= at_ns))
+        {
             return Some(format!("{LATE}{timeout:?}"));
         }
+        let silent_since_ns = silent_since_ns.max(self.ran_again_ns);
         let over_ns = self.over_ns?;
         (now_ns >= over_ns && now_ns >= after(silent_since_ns, SILENT_WITHIN))
             .then(|| format!("{LATE}the time of --for, and nothing for {SILENT_WITHIN:?}"))
@@ -140,7 +167,7 @@ impl Patience {
         if let Some(at_ns) = self.cancelled_ns {
             return Limit::until(Some(after(at_ns, self.cancel_within)), &self.stop);
         }
-        let timeout = self.timeout.map(|timeout| after(self.began_ns, timeout));
+        let timeout = self.timeout_ns();
         let over = self.over_ns.map(|over_ns| over_ns.max(after(now_ns, SILENT_WITHIN)));
         // What is not sent whole needs no cancel.
         Limit::until(timeout.into_iter().chain(over).min(), &self.stop).impatient()
@@ -223,6 +250,24 @@ mod tests {
         assert_eq!(patience.heed(9 * S, 0), Heeded::GiveUp(late(why, true)));
         let why = "no whole answer within 5s, and the session does not tell by what to cancel it";
         assert_eq!(patience.uncancelled(), late(why, true));
+    }
+
+    /// `fathom` was stopped for 10 s (SIGSTOP): the answer was there, or the server had no time for it.
+    #[test]
+    fn what_this_process_did_not_run_is_no_patience() {
+        let mut patience = Patience::new(S, Some(Duration::from_secs(5)), None, &Stop::default());
+        patience.stood(2 * S, 12 * S);
+        assert_eq!(patience.heed(12 * S, S), Heeded::GoOn);
+        assert_eq!(patience.works_until_ns(), 16 * S);
+        assert_eq!(patience.heed(16 * S, S), Heeded::Cancel);
+        patience.stood(17 * S, 30 * S);
+        assert_eq!(patience.heed(31 * S, S), Heeded::GoOn);
+        assert!(matches!(patience.heed(32 * S, S), Heeded::GiveUp(_)));
+        // Nor is the server silent for as long as nobody listened.
+        let mut patience = Patience::new(S, None, Some(2 * S), &Stop::default());
+        patience.stood(2 * S, 15 * S);
+        assert_eq!(patience.heed(15 * S, S), Heeded::GoOn);
+        assert_eq!(patience.heed(25 * S, S), Heeded::Cancel);
     }
 
     #[test]

@@ -11,13 +11,14 @@ use crate::protocol::{Facts, Protocol, Watch};
 use crate::query::Asker;
 use crate::record::{Lost, Record};
 use crate::session::{self, Login, Session};
+use crate::stood::Standing;
 use crate::tds::Tds;
 use crate::turns::{self, Turns};
 use crate::unfit::unfit;
 use crate::{Config, Error, Source, Stop, Target, connections, pgpass};
 use fathom_core::query::{Asked, Connection, Outcome, Setting};
 use fathom_os::clock::mono_ns;
-use fathom_os::pause::RunQueue;
+use fathom_os::pause::{RunQueue, Running};
 use fathom_os::timestamps;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -72,7 +73,8 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         probe(config, database, &facts, &settings, &peer),
         config.tell,
     )?;
-    let beside = Beside::begin(peer, stop, record.clone())?;
+    let mut standing = Standing::begin(record.clone());
+    let beside = Beside::begin(peer, stop, record.clone(), standing.running())?;
     let mut outcome = Outcome::new(Asked {
         target: label,
         server_version: facts.version.clone(),
@@ -115,7 +117,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         let own = begun.by_ref().take(if is_one { each.len() } else { 1 });
         let (mut askers, mut facts) = (Vec::new(), Vec::new());
         for ((((session, looks), watch), known), config) in own.zip(&configs) {
-            askers.push(asker(session, looks, watch, &login, config, &beside));
+            askers.push(asker(session, looks, watch, &login, config, &beside, standing.running()));
             facts.push(known);
         }
         asking.push(Turns::new(askers, &configs, &facts, order.clone(), begin, &counting));
@@ -146,6 +148,9 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         turns::count_in(&mut outcome.asked, &counted);
     }
     say_uncounted(&counting, &mut outcome, &record);
+    for text in standing.end() {
+        note(&mut outcome, &record, text);
+    }
     looker.iter().for_each(Looker::end);
     stop.over();
     beside.end();
@@ -165,6 +170,7 @@ fn asker<'a>(
     login: &'a Login,
     config: &'a Config,
     beside: &Beside,
+    running: Option<Running>,
 ) -> Asker<'a> {
     let sql = match &config.source {
         Source::Rows { rows, row_bytes } => session.rows(*rows, *row_bytes),
@@ -182,6 +188,7 @@ fn asker<'a>(
         look_times_ns: VecDeque::new(),
         first_waits_ns: VecDeque::new(),
         run_queue: RunQueue::of_this_thread(),
+        running,
     }
 }
 
