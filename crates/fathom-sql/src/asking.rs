@@ -2,6 +2,7 @@
 //! own; what they come to is written down in the order in which queries end.
 
 use crate::beside::Beside;
+use crate::connections::Retries;
 use crate::error::Trouble;
 use crate::lock::lock;
 use crate::query::{Answer, Asker};
@@ -21,8 +22,6 @@ use std::time::Duration;
 
 /// A progress line after so long, and then again.
 const PROGRESS_NS: u64 = 2_000_000_000;
-/// From one try to replace a lost session to the next, at first; then twice as long.
-const LOG_IN_AFTER: Duration = Duration::from_millis(250);
 /// Of several connections one whose sessions were lost so often, one after the other, before they answered anything, is given up.
 const LOST_IN_A_ROW: u64 = 3;
 
@@ -221,10 +220,10 @@ impl<'a> Shared<'a> {
             if lost >= LOST_IN_A_ROW {
                 let times = count(lost, "time");
                 let text = format!("connection {connection} was lost {times} in a row, and is given up");
-                self.book().note(self.record, text);
+                self.is_one_fewer(connection, number + 1, text);
                 return;
             }
-            if !self.log_in_again(turns, connection) {
+            if !self.log_in_again(turns, &plan, asked, connection) {
                 return;
             }
         }
@@ -271,17 +270,22 @@ impl<'a> Shared<'a> {
         );
     }
 
-    /// A session was lost, and others may live: logs in for another, more than once while they do.
-    fn log_in_again(&self, turns: &mut Turns<'_>, connection: u64) -> bool {
+    /// A session was lost: logs in for another, for as long as the server may let somebody in later; and where it says that it will not,
+    /// for as long as others have a session.
+    fn log_in_again(&self, turns: &mut Turns<'_>, plan: &Plan<'_>, asked: u64, connection: u64) -> bool {
         self.alive.fetch_sub(1, Ordering::Relaxed);
-        let until_ns = mono_ns().saturating_add(self.config.connect_timeout.as_nanos() as u64);
-        let mut wait = LOG_IN_AFTER;
+        let (lost_ns, lost_from) = (mono_ns(), self.book().outcome.queries());
+        let (mut retries, mut tries) = (Retries::begin(self.config.connect_timeout), 0_u64);
         let outcome = loop {
+            tries += 1;
             let Err(error) = turns.log_in_again() else { break Ok(()) };
-            let next_ns = mono_ns() + wait.as_nanos() as u64;
-            wait *= 2;
-            let is_alone = self.alive.load(Ordering::Relaxed) == 0;
-            if is_alone || self.is_ended() || next_ns >= until_ns || !self.wait_until(next_ns) {
+            let passing = if self.alive.load(Ordering::Relaxed) > 0 {
+                Error::Passing(String::new())
+            } else {
+                error.clone()
+            };
+            let next_ns = retries.next(&passing).filter(|next_ns| !plan.is_over(*next_ns, asked));
+            if next_ns.is_none_or(|next_ns| !self.wait_until(next_ns)) {
                 break Err(error);
             }
         };
@@ -290,12 +294,38 @@ impl<'a> Shared<'a> {
         if self.is_ended() && outcome.is_err() {
             return false;
         }
-        let text = match &outcome {
-            Ok(()) => format!("connection {connection} was lost, and has logged in anew"),
-            Err(error) => format!("connection {connection} was lost, and is not replaced: {error}"),
-        };
-        self.book().note(self.record, text);
+        let took = time_or_dash(Some(mono_ns() - lost_ns), 3);
+        match &outcome {
+            Ok(()) => {
+                let after = if tries > 1 { format!(" after {took}") } else { String::new() };
+                let text = format!("connection {connection} was lost, and has logged in anew{after}");
+                self.book().note(self.record, text);
+            }
+            Err(error) => {
+                let tried =
+                    if tries > 1 { format!(", though that was tried for {took}") } else { String::new() };
+                let text = format!("connection {connection} was lost, and is not replaced{tried}: {error}");
+                self.is_one_fewer(connection, lost_from, text);
+            }
+        }
         outcome.is_ok()
+    }
+
+    /// A connection has no session any more from here on: the load is another, which nobody is to overlook.
+    fn is_one_fewer(&self, connection: u64, lost_from: u64, text: String) {
+        let mut book = self.book();
+        if let Some(one) =
+            usize::try_from(connection).ok().and_then(|at| book.outcome.asked.connections.get_mut(at))
+        {
+            one.lost_from = Some(lost_from);
+        }
+        let all = book.outcome.asked.connections.len();
+        let left = book.outcome.asked.connections.iter().filter(|one| one.lost_from.is_none()).count();
+        let text = format!("{text}; from query {} on {left} of {all} connections ask", lost_from + 1);
+        if !self.config.quiet {
+            (self.config.tell)(&text);
+        }
+        book.note(self.record, text);
     }
 
     /// Whether nobody ended the run meanwhile.

@@ -11,11 +11,24 @@ pub enum Error {
     /// The world is at fault.
     #[error("{0}")]
     Run(String),
+    /// It is, and may not be in a while: a server that begins, ends or is full, or where nobody listens any more.
+    #[error("{0}")]
+    Passing(String),
 }
 
 impl Error {
     pub(crate) fn run(line: impl Into<String>) -> Self {
         Self::Run(line.into())
+    }
+
+    /// The same of what passes, where it does.
+    pub(crate) fn of(passes: bool, line: String) -> Self {
+        if passes { Self::Passing(line) } else { Self::Run(line) }
+    }
+
+    /// Whether another try may come to more.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Self::Passing(_))
     }
 }
 
@@ -47,6 +60,12 @@ impl Refusal {
             }
         }
         refusal
+    }
+
+    /// Whether the server may let somebody in later: it ends by an administrator or after a crash, begins, or has no room (57P01, 57P02,
+    /// 57P03, 53300).
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self.code.as_str(), "57P01" | "57P02" | "57P03" | "53300")
     }
 
     /// The message with its code.

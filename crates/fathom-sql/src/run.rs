@@ -17,6 +17,7 @@ use crate::turns::{self, Turns};
 use crate::unfit::unfit;
 use crate::{Config, Error, Source, Stop, Target, connections, pgpass};
 use fathom_core::query::{Asked, Connection, Outcome, Setting};
+use fathom_core::text::count;
 use fathom_os::clock::mono_ns;
 use fathom_os::pause::{RunQueue, Running};
 use fathom_os::timestamps;
@@ -87,7 +88,9 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         settings,
         connections: match config.connections {
             1 => vec![],
-            several => vec![Connection { counted: None, unrecorded: Some(0) }; several as usize],
+            several => {
+                vec![Connection { counted: None, unrecorded: Some(0), lost_from: None }; several as usize]
+            }
         },
         notes: Vec::new(),
         recording: config.recording.as_ref().map(|recording| recording.dir.display().to_string()),
@@ -152,6 +155,15 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         note(&mut outcome, &record, text);
     }
     looker.iter().for_each(Looker::end);
+    match looker.as_ref().map_or(0, Looker::reopened) {
+        0 => {}
+        n => {
+            let times = if n == 1 { String::new() } else { format!(" {}", count(n, "time")) };
+            let text =
+                format!("the session that looks at the server was lost{times}, and has logged in anew");
+            note(&mut outcome, &record, text);
+        }
+    }
     stop.over();
     beside.end();
     let (lost, recorded) = record.end(writer, outcome.json());
@@ -247,9 +259,11 @@ fn look(sessions: &mut [Box<dyn Protocol>], login: &Login, config: &Config) -> R
     // Who ends the run waits for no session that is to look.
     let at_once = login.impatient();
     let watches = connections::watches(sessions, &at_once)?;
+    let (of_looks, own) = (at_once.clone(), config.clone());
+    let open = Box::new(move || begin(&of_looks, &own));
     // The sessions of one connection are asked in turn.
     let each = if config.connections == 1 { watches[..1].to_vec() } else { watches.clone() };
-    let (looker, looks) = Looker::begin(begin(&at_once, config)?, each, login, &login.stop)?;
+    let (looker, looks) = Looker::begin(open, each, login, &login.stop)?;
     let looks: Vec<_> = looks.into_iter().map(Arc::new).collect();
     let of_each = (0..sessions.len()).map(|at| looks.get(at).or(looks.first()).cloned());
     Ok((Some(looker), of_each.collect(), watches.into_iter().map(Some).collect()))

@@ -285,7 +285,7 @@ impl Session {
                 _ => {}
             }
             if let Some(refusal) = refusal.take_if(|refusal| refusal.is_fatal) {
-                return Err(Error::run(refusal.words()));
+                return Err(Error::of(refusal.passes(), refusal.words()));
             }
         }
         refusal.map_or(Ok(answer), |refusal| Err(Error::run(refusal.words())))
@@ -298,7 +298,8 @@ pub(crate) fn unreachable(login: &Login, error: &io::Error, in_the_way: &str) ->
     if is_ended(error) {
         return Error::run(format!("{address} was not waited for any longer: {error}"));
     }
-    Error::run(format!("cannot connect to {address}: {error}; does the server listen there ({in_the_way})?"))
+    let line = format!("cannot connect to {address}: {error}; does the server listen there ({in_the_way})?");
+    Error::of(error.kind() == io::ErrorKind::ConnectionRefused, line)
 }
 
 /// TLS that did not come about; the server's `settings` say which versions it speaks.
@@ -315,7 +316,12 @@ pub(crate) fn broke(login: &Login, error: &io::Error) -> Error {
         io::ErrorKind::TimedOut => "does not answer",
         _ => "broke the connection",
     };
-    Error::run(format!("{} {what}: {error}", login.server.address()))
+    // A server that ends may not say so.
+    let passes = matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+    );
+    Error::of(passes, format!("{} {what}: {error}", login.server.address()))
 }
 
 /// A login that was refused: who, where, and what to do.
@@ -339,10 +345,7 @@ fn refused(login: &Login, refusal: &Refusal) -> Error {
         }
         _ => "see the server's log",
     };
-    Error::run(format!(
-        "cannot log in to {} as {}: {}; {to_do}",
-        server.address(),
-        server.user,
-        refusal.words()
-    ))
+    let line =
+        format!("cannot log in to {} as {}: {}; {to_do}", server.address(), server.user, refusal.words());
+    Error::of(refusal.passes(), line)
 }

@@ -38,7 +38,7 @@ fn handshake_with(
         std::fs::copy(trusted, dir.join("root.crt")).unwrap();
     }
     let begun = begin(&login.server, Some(home.to_owned())).map_err(|error| match error {
-        Error::Usage(line) | Error::Run(line) => line,
+        Error::Usage(line) | Error::Run(line) | Error::Passing(line) => line,
     });
     let secured = begun.and_then(|tls| channel.secure(tls, &limit).map_err(|e| e.to_string()));
     drop(channel);
