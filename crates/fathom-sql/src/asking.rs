@@ -45,10 +45,16 @@ pub(crate) struct Book {
     pub(crate) outcome: Outcome,
     /// Why the run did not do what was asked, the first of it.
     pub(crate) error: Option<Error>,
+    /// Of the queries that failed, besides the one that `error` is of: how many did by the same kind of failure, and by others.
+    failed_alike: u64,
+    failed_otherwise: u64,
+    kind: Option<Kind>,
     /// A query ended that the server had not answered.
     pub(crate) is_abandoned: bool,
     told_ns: u64,
     latest_ns: u64,
+    /// Queries that began later than they were due by more than they are apart.
+    overdue: u64,
     /// Queries that the user ended, by what became of them: how many, and the first.
     ended: BTreeMap<String, (u64, u64)>,
     is_unseen: bool,
@@ -59,6 +65,21 @@ impl Book {
     pub(crate) fn note(&mut self, record: &Record, text: String) {
         record.note(text.clone());
         self.outcome.asked.notes.push(text);
+    }
+
+    /// Of several that failed the first is told, and how many others did.
+    fn with_others(&self, error: Error) -> Error {
+        let others = |n: u64, how: &str| match n {
+            0 => String::new(),
+            1 => format!("; another one failed {how}"),
+            n => format!("; {n} others failed {how}"),
+        };
+        let (alike, otherwise) =
+            (others(self.failed_alike, "alike"), others(self.failed_otherwise, "otherwise"));
+        match error {
+            Error::Run(line) => Error::Run(format!("{line}{alike}{otherwise}")),
+            error => error,
+        }
     }
 
     /// What is said of all connections together, when they are at their end.
@@ -73,14 +94,28 @@ impl Book {
             };
             self.note(record, text);
         }
-        if let Some(every) = config.every.filter(|every| self.latest_ns > every.as_nanos() as u64) {
+        if let Some(every) = config.every.filter(|_| self.overdue > 0) {
             let [late, every] = [self.latest_ns, every.as_nanos() as u64].map(|ns| time_or_dash(Some(ns), 3));
+            let (of, all) = (self.overdue, count(self.outcome.queries(), "query"));
             let text = format!(
-                "the queries took longer than the {every} from one to the next: the latest began {late} late"
+                "{of} of {all} began more than the {every} from one to the next after they were due, the latest {late}: those before took too long"
             );
             self.note(record, text);
         }
+        self.error = self.error.take().map(|error| self.with_others(error));
     }
+}
+
+/// What kind of failure it was: that of the trouble, and what the server calls it.
+type Kind = (std::mem::Discriminant<Trouble>, String);
+
+fn kind(trouble: &Trouble) -> Kind {
+    let code = match trouble {
+        Trouble::Refused(refusal) => refusal.code.clone(),
+        Trouble::Lost(why) => why.rsplit_once('(').map_or_else(String::new, |(_, code)| code.to_owned()),
+        Trouble::Stopped { .. } | Trouble::Late { .. } => String::new(),
+    };
+    (std::mem::discriminant(trouble), code)
 }
 
 /// Of a query that is written down: its ordinal in the run, and whether nobody looks at the server any more.
@@ -196,7 +231,11 @@ impl<'a> Shared<'a> {
             let (turn, asker) = turns.next(asked);
             let answer = asker.ask(plan.over_ns);
             let (trouble, began_ns) = (answer.error.clone(), answer.began_ns);
-            latest_ns = latest_ns.max(began_ns.saturating_sub(due_ns));
+            let late_ns = began_ns.saturating_sub(due_ns);
+            latest_ns = latest_ns.max(late_ns);
+            if plan.every_ns.is_some_and(|every_ns| late_ns > every_ns) {
+                self.book().overdue += 1;
+            }
             let query = turn.of(row(connection, due_ns, answer));
             let Written { number, is_unseen } = self.write_down(asker, query, began_ns);
             asked += 1;
@@ -261,7 +300,14 @@ impl<'a> Shared<'a> {
         let error = failure(trouble, asker, &format!("{}{of}", number + 1), self.stop);
         let mut book = self.book();
         match error {
-            Some(error) => _ = book.error.get_or_insert(error),
+            Some(error) => {
+                let kind = kind(trouble);
+                match &book.kind {
+                    None => (book.kind, book.error) = (Some(kind), book.error.take().or(Some(error))),
+                    Some(first) if *first == kind => book.failed_alike += 1,
+                    Some(_) => book.failed_otherwise += 1,
+                }
+            }
             None => book.ended.entry(came_after(trouble)).or_insert((0, number)).0 += 1,
         }
         book.is_abandoned |= matches!(
@@ -360,9 +406,24 @@ fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stop: &Stop) -> O
             "query {number} was given up at {address}: {why}; give a query longer by --timeout, or see what it waits for at the server"
         ))),
         Trouble::Lost(why) => Some(Error::run(format!(
-            "query {number} has no whole answer from {address}: {why}; see the server's log for why it ended the session"
+            "query {number} has no whole answer from {address}: {why}; {}",
+            of_a_lost_session(why, asker.config)
         ))),
     }
+}
+
+/// What to do about a session that the server ended. One that is idle from one query to the next for longer than it allows is ended
+/// before the next is asked: ER_CLIENT_INTERACTION_TIMEOUT (4031), ERRCODE_IDLE_SESSION_TIMEOUT (57P05), or without a word.
+fn of_a_lost_session(why: &str, config: &Config) -> String {
+    let log = "see the server's log for why it ended the session".to_owned();
+    let Some(every) = config.every else { return log };
+    let limits = "idle_session_timeout of PostgreSQL, wait_timeout of MySQL";
+    if ["(57P05)", "(4031)", "4031"].iter().any(|code| why.contains(code)) {
+        return format!(
+            "it lets no session idle for the {every:?} of --every ({limits}): ask more often, or raise it"
+        );
+    }
+    format!("{log}; it may let none idle for the {every:?} of --every ({limits})")
 }
 
 /// What became of a query that the user ended, where that is not what the server makes of every such query.

@@ -132,7 +132,7 @@ impl Beside {
         self.known().rtt(now_ns, self.every)
     }
 
-    /// When the other end was last heard, be it by a refusal; 0: it was not.
+    /// When the server was last heard beside the queries, be it by a refusal; 0: it was not, or nobody asks it.
     pub(crate) fn heard_ns(&self) -> u64 {
         self.known().heard_ns
     }
@@ -208,7 +208,7 @@ impl Beside {
                                 continue;
                             }
                             Err(error) => {
-                                self.listen(Err(&error));
+                                self.listen(peer, Err(&error));
                                 record.refused(connection, remote, &error);
                             }
                         }
@@ -235,7 +235,7 @@ impl Beside {
                     (sample, outcome.map(|_| rtt_ns))
                 }
             };
-            self.listen(answered.as_ref().map(drop));
+            self.listen(peer, answered.as_ref().map(drop));
             let answered = answered.map_err(|error| tracing::debug!(%error, "beside"));
             let mut sample = Sample {
                 rtt_ns: answered.ok().map(|ns| ns as i64),
@@ -281,11 +281,12 @@ impl Beside {
         self.shared.1.notify_all();
     }
 
-    /// Whether the other end was heard.
-    fn listen(&self, outcome: Result<(), &io::Error>) {
+    /// Whether the server was heard: a set-up its kernel answers without it, and an echo is another's.
+    fn listen(&self, peer: &Peer, outcome: Result<(), &io::Error>) {
         let mut known = self.known();
         known.why = outcome.err().map(ToString::to_string);
-        if outcome.map_or_else(is_of_the_other_end, |()| true) {
+        let is_the_server = matches!(peer, Peer::Session(_));
+        if is_the_server && outcome.map_or_else(is_of_the_other_end, |()| true) {
             known.heard_ns = mono_ns();
         }
     }

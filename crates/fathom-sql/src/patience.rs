@@ -5,6 +5,7 @@ use crate::Stop;
 use crate::error::Trouble;
 use crate::limit::Limit;
 use fathom_core::query::LATE;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// After a request to cancel, the server has so long to answer...
@@ -13,6 +14,8 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 const CANCEL_ROUND_TRIPS: u32 = 8;
 /// Once the time of a run is over, a server that has said nothing for so long is not waited for.
 const SILENT_WITHIN: Duration = Duration::from_secs(10);
+/// Pauses that are remembered.
+const PAUSES: usize = 256;
 
 /// See the module.
 #[derive(Debug)]
@@ -26,9 +29,8 @@ pub(crate) struct Patience {
     cancelled_ns: Option<u64>,
     /// The server has so long to answer that.
     cancel_within: Duration,
-    /// For how long this process did not run, which is no fault of the server's, and since when it runs again.
-    stood_ns: u64,
-    ran_again_ns: u64,
+    /// When this process did not run, which is no fault of the server's: in order, and apart.
+    stood: VecDeque<(u64, u64)>,
     /// Why the query takes too long, where it does.
     late: Option<String>,
 }
@@ -59,8 +61,7 @@ impl Patience {
             over_ns,
             cancelled_ns,
             cancel_within: CANCEL_WITHIN,
-            stood_ns: 0,
-            ran_again_ns: 0,
+            stood: VecDeque::new(),
             late,
         }
     }
@@ -74,14 +75,24 @@ impl Patience {
 
     /// This process did not run from then to then, after what was told before.
     pub(crate) fn stood(&mut self, from_ns: u64, to_ns: u64) {
-        self.stood_ns = self.stood_ns.saturating_add(to_ns.saturating_sub(from_ns.max(self.ran_again_ns)));
-        self.ran_again_ns = self.ran_again_ns.max(to_ns);
+        let from_ns = self.stood.back().map_or(from_ns, |&(_, to_ns)| to_ns.max(from_ns));
+        if from_ns < to_ns {
+            self.stood.push_back((from_ns, to_ns));
+        }
+        if self.stood.len() > PAUSES {
+            self.stood.pop_front();
+        }
+    }
+
+    /// So long after then, as this process ran: what it did not run is added.
+    fn run_after(&self, since_ns: u64, time: Duration) -> u64 {
+        let stood = self.stood.iter().map(|&(from_ns, to_ns)| to_ns.saturating_sub(from_ns.max(since_ns)));
+        after(since_ns, time).saturating_add(stood.sum())
     }
 
     /// When the time that the whole answer has is over.
     fn timeout_ns(&self) -> Option<u64> {
-        let timeout = self.timeout?;
-        Some(after(self.began_ns, timeout).saturating_add(self.stood_ns))
+        self.timeout.map(|timeout| self.run_after(self.began_ns, timeout))
     }
 
     /// Whether the time of the run is over.
@@ -104,7 +115,7 @@ impl Patience {
             return Heeded::GiveUp(Trouble::Stopped { is_unanswered: true });
         }
         if let Some(at_ns) = self.cancelled_ns {
-            return if now_ns < after(at_ns.max(self.ran_again_ns), self.cancel_within) {
+            return if now_ns < self.run_after(at_ns, self.cancel_within) {
                 Heeded::GoOn
             } else {
                 Heeded::GiveUp(self.unanswered())
@@ -125,9 +136,8 @@ impl Patience {
         {
             return Some(format!("{LATE}{timeout:?}"));
         }
-        let silent_since_ns = silent_since_ns.max(self.ran_again_ns);
         let over_ns = self.over_ns?;
-        (now_ns >= over_ns && now_ns >= after(silent_since_ns, SILENT_WITHIN))
+        (now_ns >= over_ns && now_ns >= self.run_after(silent_since_ns, SILENT_WITHIN))
             .then(|| format!("{LATE}the time of --for, and nothing for {SILENT_WITHIN:?}"))
     }
 
@@ -261,13 +271,16 @@ mod tests {
         assert_eq!(patience.works_until_ns(), 16 * S);
         assert_eq!(patience.heed(16 * S, S), Heeded::Cancel);
         patience.stood(17 * S, 30 * S);
-        assert_eq!(patience.heed(31 * S, S), Heeded::GoOn);
-        assert!(matches!(patience.heed(32 * S, S), Heeded::GiveUp(_)));
+        assert_eq!(patience.heed(30 * S, S), Heeded::GoOn);
+        assert!(matches!(patience.heed(31 * S, S), Heeded::GiveUp(_)));
         // Nor is the server silent for as long as nobody listened.
         let mut patience = Patience::new(S, None, Some(2 * S), &Stop::default());
         patience.stood(2 * S, 15 * S);
         assert_eq!(patience.heed(15 * S, S), Heeded::GoOn);
-        assert_eq!(patience.heed(25 * S, S), Heeded::Cancel);
+        // 1 s before, and 9 afterwards: that it was kept from running for a moment does not begin it anew.
+        patience.stood(20 * S, 20 * S + S / 2);
+        assert_eq!(patience.heed(24 * S, S), Heeded::GoOn);
+        assert_eq!(patience.heed(24 * S + S / 2, S), Heeded::Cancel);
     }
 
     #[test]

@@ -265,6 +265,7 @@ impl Asker<'_> {
             while let Some(step) = self.session.step(self.config).map_err(|e| lost(&e))? {
                 match step {
                     Step::Row => self.row(run)?,
+                    Step::Counted { messages, rows } => run.rows = run.rows.saturating_sub(messages) + rows,
                     Step::Refused { refusal, .. } if refusal.is_fatal => {
                         return Err(Trouble::Lost(refusal.words()));
                     }

@@ -57,6 +57,22 @@ pub(crate) struct Session {
     pub(crate) version: Option<String>,
     /// A query wanted rows of this end (`COPY … FROM STDIN`).
     pub(crate) wanted_rows: bool,
+    /// Messages of rows that are copied out, and that a count of them ended the answer: [`crate::protocol::Step::Over`] is next.
+    pub(crate) copied: u64,
+    pub(crate) is_over: bool,
+}
+
+/// A login that came to nothing.
+enum NotLetIn {
+    /// Refused before anything was asked of this side: the server lets nobody in so (28000).
+    AtOnce(Error),
+    Otherwise(Error),
+}
+
+impl From<Error> for NotLetIn {
+    fn from(error: Error) -> Self {
+        Self::Otherwise(error)
+    }
 }
 
 /// The first address of the server: several behind a name would be several paths.
@@ -146,8 +162,30 @@ impl Session {
     pub(crate) fn begin(login: &Login) -> Result<Self, Error> {
         let limit = login.limit();
         let channel = open(login, &limit)?;
-        let mut session =
-            Self { channel, reader: Reader::default(), key: None, version: None, wanted_rows: false };
+        let is_preferred = login.server.ssl == SslMode::Prefer && channel.is_encrypted();
+        match Self::over(channel, login, &limit) {
+            Ok(session) => Ok(session),
+            // As libpq does it (`hostnossl` of pg_hba.conf): sslmode=prefer is content without TLS. Not where a password was
+            // asked for: libpq would send it once more, for everybody to read.
+            Err(NotLetIn::AtOnce(error)) if is_preferred => {
+                let server = Server { ssl: SslMode::Disable, ..login.server.clone() };
+                let plain = Login { server, ..login.clone() };
+                Self::over(open(&plain, &limit)?, &plain, &limit).map_err(|_| error)
+            }
+            Err(NotLetIn::AtOnce(error) | NotLetIn::Otherwise(error)) => Err(error),
+        }
+    }
+
+    fn over(channel: Channel, login: &Login, limit: &Limit) -> Result<Self, NotLetIn> {
+        let mut session = Self {
+            channel,
+            reader: Reader::default(),
+            key: None,
+            version: None,
+            wanted_rows: false,
+            copied: 0,
+            is_over: false,
+        };
         let server = &login.server;
         let mut parameters = vec![
             ("user", server.user.as_str()),
@@ -162,8 +200,8 @@ impl Session {
         let mut out = BytesMut::new();
         frontend::startup_message(parameters, &mut out)
             .map_err(|e| Error::Usage(format!("cannot log in: {e}")))?;
-        session.send(&out, login, &limit)?;
-        session.log_in(login, &limit)?;
+        session.send(&out, login, limit)?;
+        session.log_in(login, limit)?;
         Ok(session)
     }
 
@@ -185,8 +223,9 @@ impl Session {
         }
     }
 
-    fn log_in(&mut self, login: &Login, limit: &Limit) -> Result<(), Error> {
+    fn log_in(&mut self, login: &Login, limit: &Limit) -> Result<(), NotLetIn> {
         let server = &login.server;
+        let mut is_asked = false;
         let mut scram: Option<ScramSha256> = None;
         let password = || {
             let none = || {
@@ -211,10 +250,10 @@ impl Session {
                 }
                 Message::AuthenticationSasl(body) => {
                     if !body.mechanisms().any(|name| Ok(name == SCRAM_SHA_256)).map_err(wrong)? {
-                        return Err(Error::run(format!(
+                        return Err(NotLetIn::Otherwise(Error::run(format!(
                             "{} offers no login that fathom knows (SCRAM-SHA-256, md5, password)",
                             server.address()
-                        )));
+                        ))));
                     }
                     let begun = scram.insert(ScramSha256::new(password()?, ChannelBinding::unsupported()));
                     frontend::sasl_initial_response(SCRAM_SHA_256, begun.message(), &mut out)
@@ -222,7 +261,7 @@ impl Session {
                 }
                 Message::AuthenticationSaslContinue(body) => {
                     let Some(scram) = &mut scram else {
-                        return Err(wrong(io::ErrorKind::InvalidData.into()));
+                        return Err(wrong(io::ErrorKind::InvalidData.into()).into());
                     };
                     scram.update(body.data()).map_err(wrong)?;
                     frontend::sasl_response(scram.message(), &mut out).map_err(wrong)?;
@@ -240,15 +279,21 @@ impl Session {
                 }
                 Message::AuthenticationOk | Message::ParameterStatus(_) => {}
                 Message::ReadyForQuery(_) => return Ok(()),
-                Message::ErrorResponse(body) => return Err(refused(login, &Refusal::of(&body))),
+                Message::ErrorResponse(body) => {
+                    let refusal = Refusal::of(&body);
+                    let error = refused(login, &refusal);
+                    let is_at_once = !is_asked && refusal.code == "28000";
+                    return Err(if is_at_once { NotLetIn::AtOnce(error) } else { error.into() });
+                }
                 _ => {
-                    return Err(Error::run(format!(
+                    return Err(NotLetIn::Otherwise(Error::run(format!(
                         "{} offers no login that fathom knows (SCRAM-SHA-256, md5, password)",
                         server.address()
-                    )));
+                    ))));
                 }
             }
             if !out.is_empty() {
+                is_asked = true;
                 self.send(&out, login, limit)?;
             }
         }

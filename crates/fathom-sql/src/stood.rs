@@ -9,6 +9,9 @@ use fathom_os::pause::{DEFAULT_PERIOD, DEFAULT_THRESHOLD, Pause, PauseCause, Pau
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+/// Pauses of less than this in all are in the recording alone: a busy host has some in every run.
+const TOLD_NS: u64 = 100_000_000;
+
 /// How many, and for how long, by why.
 type Told = BTreeMap<&'static str, (u64, u64)>;
 
@@ -47,7 +50,8 @@ impl Standing {
             let times = if times == 1 { String::new() } else { format!(" in all, {}", count(times, "time")) };
             format!("this host stood still for {time}{times}: {why}; what waited for it is the client's time")
         };
-        std::mem::take(&mut *lock(&self.told)).into_iter().map(line).collect()
+        let told = std::mem::take(&mut *lock(&self.told));
+        told.into_iter().filter(|(_, (_, ns))| *ns >= TOLD_NS).map(line).collect()
     }
 }
 
