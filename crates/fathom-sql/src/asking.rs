@@ -325,12 +325,8 @@ impl<'a> Shared<'a> {
         let outcome = loop {
             tries += 1;
             let Err(error) = turns.log_in_again() else { break Ok(()) };
-            let passing = if self.alive.load(Ordering::Relaxed) > 0 {
-                Error::Passing(String::new())
-            } else {
-                error.clone()
-            };
-            let next_ns = retries.next(&passing).filter(|next_ns| !plan.is_over(*next_ns, asked));
+            let may_pass = error.passes() || self.alive.load(Ordering::Relaxed) > 0;
+            let next_ns = retries.next(may_pass).filter(|next_ns| !plan.is_over(*next_ns, asked));
             if next_ns.is_none_or(|next_ns| !self.wait_until(next_ns)) {
                 break Err(error);
             }
@@ -365,9 +361,9 @@ impl<'a> Shared<'a> {
         {
             one.lost_from = Some(lost_from);
         }
-        let all = book.outcome.asked.connections.len();
+        let all = count(book.outcome.asked.connections.len() as u64, "connection");
         let left = book.outcome.asked.connections.iter().filter(|one| one.lost_from.is_none()).count();
-        let text = format!("{text}; from query {} on {left} of {all} connections ask", lost_from + 1);
+        let text = format!("{text}; from query {} on {left} of {all} ask", lost_from + 1);
         if !self.config.quiet {
             (self.config.tell)(&text);
         }
@@ -418,12 +414,17 @@ fn of_a_lost_session(why: &str, config: &Config) -> String {
     let log = "see the server's log for why it ended the session".to_owned();
     let Some(every) = config.every else { return log };
     let limits = "idle_session_timeout of PostgreSQL, wait_timeout of MySQL";
-    if ["(57P05)", "(4031)", "4031"].iter().any(|code| why.contains(code)) {
+    if ["(57P05)", "because of inactivity"].iter().any(|words| why.contains(words)) {
         return format!(
             "it lets no session idle for the {every:?} of --every ({limits}): ask more often, or raise it"
         );
     }
-    format!("{log}; it may let none idle for the {every:?} of --every ({limits})")
+    // One that says nothing may be one that says so nowhere.
+    let is_silent = ["the server closed", "the connection broke"].iter().any(|words| why.starts_with(words));
+    if is_silent {
+        return format!("{log}; it may let none idle for the {every:?} of --every ({limits})");
+    }
+    log
 }
 
 /// What became of a query that the user ended, where that is not what the server makes of every such query.

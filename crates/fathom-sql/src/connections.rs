@@ -31,13 +31,13 @@ impl Retries {
         Self { until_ns: mono_ns().saturating_add(within.as_nanos() as u64), wait: AGAIN_AFTER }
     }
 
-    /// When to try again, after this; `None`: not any more.
-    pub(crate) fn next(&mut self, error: &Error) -> Option<u64> {
+    /// When to try again, where another try may come to more; `None`: not any more.
+    pub(crate) fn next(&mut self, may_pass: bool) -> Option<u64> {
         let now = mono_ns();
         let next_ns = now + self.wait.as_nanos() as u64;
         self.wait = (self.wait * 2).min(AGAIN_AT_MOST);
         // The last try is at the end of the time.
-        (error.passes() && now < self.until_ns).then(|| next_ns.min(self.until_ns))
+        (may_pass && now < self.until_ns).then(|| next_ns.min(self.until_ns))
     }
 }
 

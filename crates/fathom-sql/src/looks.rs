@@ -258,7 +258,7 @@ impl Shared {
                 Ok(session) => return Ok(Some(session)),
                 Err(error) => error,
             };
-            let Some(next_ns) = retries.next(&error) else { return Err(error) };
+            let Some(next_ns) = retries.next(error.passes()) else { return Err(error) };
             while mono_ns() < next_ns && !self.leaves.load(Ordering::SeqCst) && !stop.is_over() {
                 std::thread::park_timeout(Duration::from_nanos(SLEEP_NS));
             }

@@ -395,7 +395,7 @@ impl Asker<'_> {
             let ready = self.session.channel().wait(PATIENCE).map_err(|e| lost(&e))?;
             let woke_ns = mono_ns();
             self.stood(run, woke_ns);
-            let after_pause = self.room_after_pause(run);
+            let after_pause = ready.then(|| self.room_after_pause(run)).flatten();
             let is_exact = !run.is_lateness_known || woke_ns.saturating_sub(asked_ns) >= SHORT_WAIT_NS;
             let channel = self.session.channel();
             let filled = if !ready {
