@@ -29,6 +29,7 @@ mod ratio;
 mod row;
 mod split;
 mod state;
+mod stood;
 mod sweep;
 mod timeline;
 mod verdict;

@@ -7,6 +7,8 @@ mod cases;
 mod cuts;
 #[path = "query_split/laws.rs"]
 mod laws;
+#[path = "query_split/pauses.rs"]
+mod pauses;
 #[path = "query_split/world.rs"]
 mod world;
 
@@ -120,7 +122,7 @@ proptest! {
     /// Whatever it is told, in whatever order.
     #[test]
     fn nothing_that_it_is_told_breaks_a_law(
-        told in prop::collection::vec((0_u8..9, 0..5 * MS, 0..5 * MS, 0..100_000_u64), 0..200)
+        told in prop::collection::vec((0_u8..11, 0..5 * MS, 0..5 * MS, 0..100_000_u64), 0..200)
     ) {
         let (mut line, mut now) = (Timeline::new(0), 0);
         for (what, a, b, bytes) in told {
@@ -131,6 +133,8 @@ proptest! {
                 3 => line.received(None, bytes),
                 7 => line.arrived_since(now.saturating_sub(a), now.saturating_sub(b), bytes),
                 8 => line.late_within(b),
+                9 => line.stood(now.saturating_sub(a), now + b),
+                10 => line.room_after_pause(now + a, Room { received: bytes, window: b, segment: 1_024 }, (now + b).saturating_sub(a)),
                 5 => { line.unanswered(now, now + a); now += a; }
                 4 => line.look(now.saturating_sub(b), (now + a).saturating_sub(b), [ServerState::Working, ServerState::Sending, ServerState::Done][bytes as usize % 3]),
                 _ => { line.still_waiting(now, now + a); now += a; }

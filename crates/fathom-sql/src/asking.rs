@@ -2,6 +2,7 @@
 //! own; what they come to is written down in the order in which queries end.
 
 use crate::beside::Beside;
+use crate::connections::Retries;
 use crate::error::Trouble;
 use crate::lock::lock;
 use crate::query::{Answer, Asker};
@@ -21,8 +22,6 @@ use std::time::Duration;
 
 /// A progress line after so long, and then again.
 const PROGRESS_NS: u64 = 2_000_000_000;
-/// From one try to replace a lost session to the next, at first; then twice as long.
-const LOG_IN_AFTER: Duration = Duration::from_millis(250);
 /// Of several connections one whose sessions were lost so often, one after the other, before they answered anything, is given up.
 const LOST_IN_A_ROW: u64 = 3;
 
@@ -46,10 +45,16 @@ pub(crate) struct Book {
     pub(crate) outcome: Outcome,
     /// Why the run did not do what was asked, the first of it.
     pub(crate) error: Option<Error>,
+    /// Of the queries that failed, besides the one that `error` is of: how many did by the same kind of failure, and by others.
+    failed_alike: u64,
+    failed_otherwise: u64,
+    kind: Option<Kind>,
     /// A query ended that the server had not answered.
     pub(crate) is_abandoned: bool,
     told_ns: u64,
     latest_ns: u64,
+    /// Queries that began later than they were due by more than they are apart.
+    overdue: u64,
     /// Queries that the user ended, by what became of them: how many, and the first.
     ended: BTreeMap<String, (u64, u64)>,
     is_unseen: bool,
@@ -60,6 +65,21 @@ impl Book {
     pub(crate) fn note(&mut self, record: &Record, text: String) {
         record.note(text.clone());
         self.outcome.asked.notes.push(text);
+    }
+
+    /// Of several that failed the first is told, and how many others did.
+    fn with_others(&self, error: Error) -> Error {
+        let others = |n: u64, how: &str| match n {
+            0 => String::new(),
+            1 => format!("; another one failed {how}"),
+            n => format!("; {n} others failed {how}"),
+        };
+        let (alike, otherwise) =
+            (others(self.failed_alike, "alike"), others(self.failed_otherwise, "otherwise"));
+        match error {
+            Error::Run(line) => Error::Run(format!("{line}{alike}{otherwise}")),
+            error => error,
+        }
     }
 
     /// What is said of all connections together, when they are at their end.
@@ -74,14 +94,28 @@ impl Book {
             };
             self.note(record, text);
         }
-        if let Some(every) = config.every.filter(|every| self.latest_ns > every.as_nanos() as u64) {
+        if let Some(every) = config.every.filter(|_| self.overdue > 0) {
             let [late, every] = [self.latest_ns, every.as_nanos() as u64].map(|ns| time_or_dash(Some(ns), 3));
+            let (of, all) = (self.overdue, count(self.outcome.queries(), "query"));
             let text = format!(
-                "the queries took longer than the {every} from one to the next: the latest began {late} late"
+                "{of} of {all} began more than the {every} from one to the next after they were due, the latest {late}: those before took too long"
             );
             self.note(record, text);
         }
+        self.error = self.error.take().map(|error| self.with_others(error));
     }
+}
+
+/// What kind of failure it was: that of the trouble, and what the server calls it.
+type Kind = (std::mem::Discriminant<Trouble>, String);
+
+fn kind(trouble: &Trouble) -> Kind {
+    let code = match trouble {
+        Trouble::Refused(refusal) => refusal.code.clone(),
+        Trouble::Lost(why) => why.rsplit_once('(').map_or_else(String::new, |(_, code)| code.to_owned()),
+        Trouble::Stopped { .. } | Trouble::Left { .. } | Trouble::Late { .. } => String::new(),
+    };
+    (std::mem::discriminant(trouble), code)
 }
 
 /// Of a query that is written down: its ordinal in the run, and whether nobody looks at the server any more.
@@ -197,7 +231,11 @@ impl<'a> Shared<'a> {
             let (turn, asker) = turns.next(asked);
             let answer = asker.ask(plan.over_ns);
             let (trouble, began_ns) = (answer.error.clone(), answer.began_ns);
-            latest_ns = latest_ns.max(began_ns.saturating_sub(due_ns));
+            let late_ns = began_ns.saturating_sub(due_ns);
+            latest_ns = latest_ns.max(late_ns);
+            if plan.every_ns.is_some_and(|every_ns| late_ns > every_ns) {
+                self.book().overdue += 1;
+            }
             let query = turn.of(row(connection, due_ns, answer));
             let Written { number, is_unseen } = self.write_down(asker, query, began_ns);
             asked += 1;
@@ -221,10 +259,10 @@ impl<'a> Shared<'a> {
             if lost >= LOST_IN_A_ROW {
                 let times = count(lost, "time");
                 let text = format!("connection {connection} was lost {times} in a row, and is given up");
-                self.book().note(self.record, text);
+                self.is_one_fewer(connection, number + 1, &text);
                 return;
             }
-            if !self.log_in_again(turns, connection) {
+            if !self.log_in_again(turns, &plan, asked, connection) {
                 return;
             }
         }
@@ -262,7 +300,14 @@ impl<'a> Shared<'a> {
         let error = failure(trouble, asker, &format!("{}{of}", number + 1), self.stop);
         let mut book = self.book();
         match error {
-            Some(error) => _ = book.error.get_or_insert(error),
+            Some(error) => {
+                let kind = kind(trouble);
+                match &book.kind {
+                    None => (book.kind, book.error) = (Some(kind), book.error.take().or(Some(error))),
+                    Some(first) if *first == kind => book.failed_alike += 1,
+                    Some(_) => book.failed_otherwise += 1,
+                }
+            }
             None => book.ended.entry(came_after(trouble)).or_insert((0, number)).0 += 1,
         }
         book.is_abandoned |= matches!(
@@ -273,17 +318,18 @@ impl<'a> Shared<'a> {
         );
     }
 
-    /// A session was lost, and others may live: logs in for another, more than once while they do.
-    fn log_in_again(&self, turns: &mut Turns<'_>, connection: u64) -> bool {
+    /// A session was lost: logs in for another, for as long as the server may let somebody in later; and where it says that it will not,
+    /// for as long as others have a session.
+    fn log_in_again(&self, turns: &mut Turns<'_>, plan: &Plan<'_>, asked: u64, connection: u64) -> bool {
         self.alive.fetch_sub(1, Ordering::Relaxed);
-        let until_ns = mono_ns().saturating_add(self.config.connect_timeout.as_nanos() as u64);
-        let mut wait = LOG_IN_AFTER;
+        let (lost_ns, lost_from) = (mono_ns(), self.book().outcome.queries());
+        let (mut retries, mut tries) = (Retries::begin(self.config.connect_timeout), 0_u64);
         let outcome = loop {
+            tries += 1;
             let Err(error) = turns.log_in_again() else { break Ok(()) };
-            let next_ns = mono_ns() + wait.as_nanos() as u64;
-            wait *= 2;
-            let is_alone = self.alive.load(Ordering::Relaxed) == 0;
-            if is_alone || self.is_ended() || next_ns >= until_ns || !self.wait_until(next_ns) {
+            let may_pass = error.passes() || self.alive.load(Ordering::Relaxed) > 0;
+            let next_ns = retries.next(may_pass).filter(|next_ns| !plan.is_over(*next_ns, asked));
+            if next_ns.is_none_or(|next_ns| !self.wait_until(next_ns)) {
                 break Err(error);
             }
         };
@@ -292,12 +338,38 @@ impl<'a> Shared<'a> {
         if self.is_ended() && outcome.is_err() {
             return false;
         }
-        let text = match &outcome {
-            Ok(()) => format!("connection {connection} was lost, and has logged in anew"),
-            Err(error) => format!("connection {connection} was lost, and is not replaced: {error}"),
-        };
-        self.book().note(self.record, text);
+        let took = time_or_dash(Some(mono_ns() - lost_ns), 3);
+        match &outcome {
+            Ok(()) => {
+                let after = if tries > 1 { format!(" after {took}") } else { String::new() };
+                let text = format!("connection {connection} was lost, and has logged in anew{after}");
+                self.book().note(self.record, text);
+            }
+            Err(error) => {
+                let tried =
+                    if tries > 1 { format!(", though that was tried for {took}") } else { String::new() };
+                let text = format!("connection {connection} was lost, and is not replaced{tried}: {error}");
+                self.is_one_fewer(connection, lost_from, &text);
+            }
+        }
         outcome.is_ok()
+    }
+
+    /// A connection has no session any more from here on: the load is another, which nobody is to overlook.
+    fn is_one_fewer(&self, connection: u64, lost_from: u64, text: &str) {
+        let mut book = self.book();
+        if let Some(one) =
+            usize::try_from(connection).ok().and_then(|at| book.outcome.asked.connections.get_mut(at))
+        {
+            one.lost_from = Some(lost_from);
+        }
+        let all = count(book.outcome.asked.connections.len() as u64, "connection");
+        let left = book.outcome.asked.connections.iter().filter(|one| one.lost_from.is_none()).count();
+        let text = format!("{text}; from query {} on {left} of {all} ask", lost_from + 1);
+        if !self.config.quiet {
+            (self.config.tell)(&text);
+        }
+        book.note(self.record, text);
     }
 
     /// Whether nobody ended the run meanwhile.
@@ -332,9 +404,29 @@ fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stop: &Stop) -> O
             "query {number} was given up at {address}: {why}; give a query longer by --timeout, or see what it waits for at the server"
         ))),
         Trouble::Lost(why) => Some(Error::run(format!(
-            "query {number} has no whole answer from {address}: {why}; see the server's log for why it ended the session"
+            "query {number} has no whole answer from {address}: {why}; {}",
+            of_a_lost_session(why, asker.config)
         ))),
     }
+}
+
+/// What to do about a session that the server ended. One that is idle from one query to the next for longer than it allows is ended
+/// before the next is asked: `ER_CLIENT_INTERACTION_TIMEOUT` (4031), `ERRCODE_IDLE_SESSION_TIMEOUT` (57P05), or without a word.
+fn of_a_lost_session(why: &str, config: &Config) -> String {
+    let log = "see the server's log for why it ended the session".to_owned();
+    let Some(every) = config.every else { return log };
+    let limits = "idle_session_timeout of PostgreSQL, wait_timeout of MySQL";
+    if ["(57P05)", "because of inactivity"].iter().any(|words| why.contains(words)) {
+        return format!(
+            "it lets no session idle for the {every:?} of --every ({limits}): ask more often, or raise it"
+        );
+    }
+    // One that says nothing may be one that says so nowhere.
+    let is_silent = ["the server closed", "the connection broke"].iter().any(|words| why.starts_with(words));
+    if is_silent {
+        return format!("{log}; it may let none idle for the {every:?} of --every ({limits})");
+    }
+    log
 }
 
 /// What became of a query that the user ended, where that is not what the server makes of every such query.

@@ -12,6 +12,7 @@ use crate::{Error, Stop};
 use fathom_core::query::Rtt;
 use fathom_core::sample::{Flags, Sample};
 use fathom_os::clock::mono_ns;
+use fathom_os::pause::Running;
 use fathom_os::socket;
 use std::collections::VecDeque;
 use std::io;
@@ -86,10 +87,15 @@ pub(crate) struct Beside {
 
 impl Beside {
     /// Begins, and waits for the first.
-    pub(crate) fn begin(peer: Peer, stop: &Stop, record: Record) -> Result<Self, Error> {
+    pub(crate) fn begin(
+        peer: Peer,
+        stop: &Stop,
+        record: Record,
+        running: Option<Running>,
+    ) -> Result<Self, Error> {
         let beside = Self { shared: Arc::default(), every: peer.every(), connection: 0 };
         let (own, theirs) = (beside.clone(), stop.clone());
-        let run = move || own.measure(&peer, &theirs, &record);
+        let run = move || own.measure(&peer, &theirs, &record, running);
         let spawned = std::thread::Builder::new().name("beside".into()).spawn(run);
         spawned.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
         let patience = Limit::within(WITHIN, stop).impatient();
@@ -126,7 +132,7 @@ impl Beside {
         self.known().rtt(now_ns, self.every)
     }
 
-    /// When the other end was last heard, be it by a refusal; 0: it was not.
+    /// When the server was last heard beside the queries, be it by a refusal; 0: it was not, or nobody asks it.
     pub(crate) fn heard_ns(&self) -> u64 {
         self.known().heard_ns
     }
@@ -140,11 +146,14 @@ impl Beside {
         known.slowest_ns[self.connection] = 0;
     }
 
-    /// The longest that a round trip took since then, one that is under way too; 0: there was none.
-    pub(crate) fn slowest_ns(&self, now_ns: u64) -> u64 {
+    /// The longest that a round trip took since then, one that is under way too, but for the time that this process did not run; 0:
+    /// there was none.
+    pub(crate) fn slowest_ns(&self, now_ns: u64, stood_ns: u64) -> u64 {
         let known = self.known();
         let slowest_ns = known.slowest_ns.get(self.connection).copied().unwrap_or(0);
-        slowest_ns.max(known.since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns)))
+        slowest_ns.max(
+            known.since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns.saturating_add(stood_ns))),
+        )
     }
 
     /// Why nothing answers, where nothing does.
@@ -157,7 +166,7 @@ impl Beside {
         self.known().failed
     }
 
-    fn measure(&self, peer: &Peer, stop: &Stop, record: &Record) {
+    fn measure(&self, peer: &Peer, stop: &Stop, record: &Record, mut running: Option<Running>) {
         let mut open: Option<Open> = None;
         let (mut connection, mut due_ns) = (0, mono_ns());
         while !stop.is_over() {
@@ -199,7 +208,7 @@ impl Beside {
                                 continue;
                             }
                             Err(error) => {
-                                self.listen(Err(&error));
+                                self.listen(peer, Err(&error));
                                 record.refused(connection, remote, &error);
                             }
                         }
@@ -226,7 +235,7 @@ impl Beside {
                     (sample, outcome.map(|_| rtt_ns))
                 }
             };
-            self.listen(answered.as_ref().map(drop));
+            self.listen(peer, answered.as_ref().map(drop));
             let answered = answered.map_err(|error| tracing::debug!(%error, "beside"));
             let mut sample = Sample {
                 rtt_ns: answered.ok().map(|ns| ns as i64),
@@ -235,6 +244,12 @@ impl Beside {
             };
             if answered.is_err() {
                 sample.flags |= Flags::UNANSWERED;
+            }
+            // This process may not have run meanwhile: that is nobody's round trip.
+            let pauses = running.as_mut().map_or(&[][..], |running| running.runs(mono_ns()));
+            let has_stood = pauses.iter().any(|&(_, to_ns)| to_ns > sent_ns);
+            if has_stood {
+                sample.flags |= Flags::OVERLAPS_LOCAL_PAUSE;
             }
             record.sample(sample, sent_ns);
             match peer {
@@ -249,7 +264,12 @@ impl Beside {
                 _ => {}
             }
             let answered = answered.map(|ns| kernel_ns.filter(|kernel_ns| *kernel_ns > 0).unwrap_or(ns));
-            self.note(answered, mono_ns() - sent_ns);
+            if has_stood {
+                let mut known = self.known();
+                (known.tries, known.since_ns) = (known.tries + 1, None);
+            } else {
+                self.note(answered, mono_ns() - sent_ns);
+            }
             let every = if self.known().tries < FIRST { FIRST_EVERY } else { peer.every() };
             due_ns = now + every.as_nanos() as u64;
         }
@@ -261,11 +281,12 @@ impl Beside {
         self.shared.1.notify_all();
     }
 
-    /// Whether the other end was heard.
-    fn listen(&self, outcome: Result<(), &io::Error>) {
+    /// Whether the server was heard: a set-up its kernel answers without it, and an echo is another's.
+    fn listen(&self, peer: &Peer, outcome: Result<(), &io::Error>) {
         let mut known = self.known();
         known.why = outcome.err().map(ToString::to_string);
-        if outcome.map_or_else(is_of_the_other_end, |()| true) {
+        let is_the_server = matches!(peer, Peer::Session(_));
+        if is_the_server && outcome.map_or_else(is_of_the_other_end, |()| true) {
             known.heard_ns = mono_ns();
         }
     }
@@ -323,9 +344,9 @@ mod tests {
         beside[0].note(Ok(9 * MS), 9 * MS);
         beside[1].begin_slowest();
         beside[0].note(Err(()), 5 * MS);
-        assert_eq!([0, 1].map(|of: usize| beside[of].slowest_ns(0)), [9 * MS, 5 * MS]);
+        assert_eq!([0, 1].map(|of: usize| beside[of].slowest_ns(0, 0)), [9 * MS, 5 * MS]);
         beside[0].begin_slowest();
-        assert_eq!([0, 1].map(|of: usize| beside[of].slowest_ns(0)), [0, 5 * MS]);
+        assert_eq!([0, 1].map(|of: usize| beside[of].slowest_ns(0, 0)), [0, 5 * MS]);
     }
 
     /// It was waited for, for five seconds, when the run was over.
@@ -342,8 +363,9 @@ mod tests {
             let (record, _) = Record::begin(None, "x", remote, serde_json::Value::Null, |_| {}).unwrap();
             let stop = Stop::default();
             let asked = stop.clone();
-            let begun =
-                std::thread::spawn(move || Beside::begin(Peer::Reflector(remote), &asked, record).unwrap());
+            let begun = std::thread::spawn(move || {
+                Beside::begin(Peer::Reflector(remote), &asked, record, None).unwrap()
+            });
             let (silent, _) = listener.accept().unwrap();
             // It has asked, and waits.
             silent.peek(&mut [0]).unwrap();

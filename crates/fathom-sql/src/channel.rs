@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Bytes taken from the kernel at once.
 const READ_BYTES: usize = 64 << 10;
+/// The kernel counts since when nothing came in ticks of at most so long (`CONFIG_HZ=100`).
+const KERNEL_TICK_NS: u64 = 10_000_000;
 /// Bytes that TLS takes at once: less than rustls keeps of what was not sent yet (64 KiB).
 const TLS_BYTES: usize = 16 << 10;
 
@@ -70,6 +72,14 @@ impl Channel {
             window: room.window_bytes.into(),
             segment: room.segment_bytes.into(),
         })
+    }
+
+    /// What the kernel has received, and since when, at the latest, nothing more: both as of now, on the monotonic clock.
+    pub(crate) fn quiet_room(&self) -> Option<(Room, u64)> {
+        let room = self.room()?;
+        let quiet_ms = self.info()?.last_data_recv_ms;
+        let ago_ns = (u64::from(quiet_ms) * 1_000_000).saturating_sub(KERNEL_TICK_NS);
+        Some((room, mono_ns().saturating_sub(ago_ns)))
     }
 
     /// The kernel's counters.

@@ -6,12 +6,40 @@ use crate::session::Login;
 use crate::{Config, Error};
 use fathom_core::query::MOST_CONNECTIONS;
 use fathom_core::text::count;
+use fathom_os::clock::mono_ns;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
+use std::time::Duration;
 
 /// So many log in at the same time.
 const AT_ONCE: u64 = 8;
+
+/// From one try to replace a lost session to the next, at first; then twice as long, up to this.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(1);
+
+/// When a lost session is tried to be replaced: again and again, until it has been tried for so long.
+pub(crate) struct Retries {
+    until_ns: u64,
+    wait: Duration,
+}
+
+impl Retries {
+    /// The session is lost now.
+    pub(crate) fn begin(within: Duration) -> Self {
+        Self { until_ns: mono_ns().saturating_add(within.as_nanos() as u64), wait: AGAIN_AFTER }
+    }
+
+    /// When to try again, where another try may come to more; `None`: not any more.
+    pub(crate) fn next(&mut self, may_pass: bool) -> Option<u64> {
+        let now = mono_ns();
+        let next_ns = now + self.wait.as_nanos() as u64;
+        self.wait = (self.wait * 2).min(AGAIN_AT_MOST);
+        // The last try is at the end of the time.
+        (may_pass && now < self.until_ns).then(|| next_ns.min(self.until_ns))
+    }
+}
 
 /// Logs in for queries of this configuration.
 pub(crate) type Begin = fn(&Login, &Config) -> Result<Box<dyn Protocol>, Error>;

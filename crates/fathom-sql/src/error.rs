@@ -12,6 +12,9 @@ pub enum Error {
     /// The world is at fault.
     #[error("{0}")]
     Run(String),
+    /// It is, and may not be in a while: a server that begins, ends or is full, or where nobody listens any more.
+    #[error("{0}")]
+    Passing(String),
     /// The server does not answer a question of ours.
     #[error("{message} ({code})")]
     Refused {
@@ -30,6 +33,16 @@ impl Error {
     /// Whether the server refused it by this code.
     pub(crate) fn is_refusal(&self, by: &str) -> bool {
         matches!(self, Self::Refused { code, .. } if code == by)
+    }
+
+    /// The same of what passes, where it does.
+    pub(crate) fn of(passes: bool, line: String) -> Self {
+        if passes { Self::Passing(line) } else { Self::Run(line) }
+    }
+
+    /// Whether another try may come to more.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Self::Passing(_))
     }
 }
 
@@ -70,6 +83,12 @@ impl Refusal {
             }
         }
         refusal
+    }
+
+    /// Whether the server may let somebody in later: it ends by an administrator or after a crash, begins, or has no room (57P01, 57P02,
+    /// 57P03, 53300).
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self.code.as_str(), "57P01" | "57P02" | "57P03" | "53300")
     }
 
     /// The message with its code.

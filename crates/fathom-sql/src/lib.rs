@@ -33,6 +33,7 @@ mod run;
 mod session;
 mod ssl_mode;
 mod statement;
+mod stood;
 mod stop;
 mod target;
 mod tds;

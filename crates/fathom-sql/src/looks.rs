@@ -1,6 +1,7 @@
 //! What the server's backends do while queries run, asked on a second connection, which is the same for all sessions of a run.
 //! Nobody is asked where no query has run for some milliseconds, and the longer one runs the more rarely.
 
+use crate::connections::Retries;
 use crate::lock::lock;
 use crate::protocol::{Protocol, Watch};
 use crate::session::Login;
@@ -67,7 +68,12 @@ struct Shared {
     /// Why nobody looks at anything any more.
     failed: OnceLock<Error>,
     thread: OnceLock<Thread>,
+    /// How often the session that looks was lost, and another took its place.
+    reopened: AtomicU64,
 }
+
+/// Begins a session that looks.
+type Open = Box<dyn Fn() -> Result<Box<dyn Protocol>, Error> + Send>;
 
 /// A connection that is looked at.
 struct Place {
@@ -86,11 +92,12 @@ struct Place {
 impl Looker {
     /// Looks once on this second connection, and goes on whenever a query runs; `watches`: how it sees each connection.
     pub(crate) fn begin(
-        mut session: Box<dyn Protocol>,
+        open: Open,
         watches: Vec<Arc<Watch>>,
         login: &Login,
         stop: &Stop,
     ) -> Result<(Self, Vec<Looks>), Error> {
+        let mut session = open()?;
         if let Some(watch) = watches.first() {
             look(&mut *session, watch, &login.impatient())??;
         }
@@ -107,12 +114,13 @@ impl Looker {
             leaves: AtomicBool::new(false),
             failed: OnceLock::new(),
             thread: OnceLock::new(),
+            reopened: AtomicU64::new(0),
         });
         let (tells, seen): (Vec<_>, Vec<_>) = shared.places.iter().map(|_| channel()).unzip();
         let (ends, gone) = channel::<()>();
         let (stop, login, theirs) = (stop.clone(), login.clone(), Arc::clone(&shared));
         let run = move || {
-            if let Err(error) = theirs.run(&mut *session, &login, &tells, &stop) {
+            if let Err(error) = theirs.run(&mut session, &open, &login, &tells, &stop) {
                 _ = theirs.failed.set(error);
             }
             // A session takes its leave of the server before `end` is told.
@@ -127,6 +135,11 @@ impl Looker {
             .map(|(at, seen)| Looks { seen: Mutex::new(seen), shared: Arc::clone(&shared), at })
             .collect();
         Ok((Self { shared, gone }, each))
+    }
+
+    /// How often it was lost, and went on with another session.
+    pub(crate) fn reopened(&self) -> u64 {
+        self.shared.reopened.load(Ordering::Relaxed)
     }
 
     /// Nobody looks any more: waits for the look that is under way, and until the session has taken its leave, but not long.
@@ -234,9 +247,28 @@ impl Shared {
         Next { look: look.filter(|_| free_ns <= now).map(|(_, at, began_ns)| (at, began_ns)), wake_ns }
     }
 
+    /// Another session, tried for as long as those that ask try for theirs; `None`: nobody wants one any more.
+    fn reopen(&self, open: &Open, login: &Login, stop: &Stop) -> Result<Option<Box<dyn Protocol>>, Error> {
+        let mut retries = Retries::begin(login.within);
+        loop {
+            if stop.times() > 0 || stop.is_over() || self.leaves.load(Ordering::SeqCst) {
+                return Ok(None);
+            }
+            let error = match open() {
+                Ok(session) => return Ok(Some(session)),
+                Err(error) => error,
+            };
+            let Some(next_ns) = retries.next(error.passes()) else { return Err(error) };
+            while mono_ns() < next_ns && !self.leaves.load(Ordering::SeqCst) && !stop.is_over() {
+                std::thread::park_timeout(Duration::from_nanos(SLEEP_NS));
+            }
+        }
+    }
+
     fn run(
         &self,
-        session: &mut dyn Protocol,
+        session: &mut Box<dyn Protocol>,
+        open: &Open,
         login: &Login,
         tells: &[Sender<Look>],
         stop: &Stop,
@@ -258,10 +290,20 @@ impl Shared {
             let place = &self.places[at];
             place.under_way.store(now, Ordering::Release);
             let watch = Arc::clone(&lock(&place.watch));
-            let looked = look(session, &watch, login);
+            let looked = look(&mut **session, &watch, login);
             // Who ended the run did not want to know.
             if !matches!(looked, Ok(Ok(_))) && (stop.times() > 1 || stop.is_over()) {
                 return Ok(());
+            }
+            if let Err(error) = &looked
+                && error.passes()
+            {
+                // The session that looks is lost, as those that ask may be.
+                place.under_way.store(0, Ordering::Release);
+                let Some(another) = self.reopen(open, login, stop)? else { return Ok(()) };
+                *session = another;
+                self.reopened.fetch_add(1, Ordering::Relaxed);
+                continue;
             }
             // Until it is told nobody looks at another.
             let current = lock(&place.watch);
@@ -319,6 +361,7 @@ mod tests {
             leaves: false.into(),
             failed: OnceLock::new(),
             thread: OnceLock::new(),
+            reopened: 0.into(),
         }
     }
 

@@ -169,6 +169,9 @@ impl Mysql {
         loop {
             match self.event().map_err(|e| broke(login, &lost(&e)))? {
                 Some(Event::Row) => row = self.client.row().map_err(|e| broke(login, &lost(&e)))?,
+                Some(Event::Refused(told)) if told.number == 1053 => {
+                    return Err(Error::Passing(refusal_of(told).words()));
+                }
                 Some(Event::Refused(told)) => return Err(refusal_of(told).into()),
                 Some(Event::Over) => return Ok(row),
                 Some(Event::Secure | Event::Ready | Event::Prepared { .. } | Event::Suspended) => {}
@@ -382,7 +385,9 @@ fn not_let_in(login: &Login, told: &Told) -> Error {
         _ => "see the server's log",
     };
     let (address, words) = (server.address(), refusal_of(told.clone()).words());
-    Error::run(format!("cannot log in to {address} as {}: {words}; {to_do}", server.user))
+    // ER_CON_COUNT_ERROR, ER_SERVER_SHUTDOWN, and the limits of a user.
+    let passes = matches!(told.number, 1040 | 1053 | 1203 | 1226);
+    Error::of(passes, format!("cannot log in to {address} as {}: {words}; {to_do}", server.user))
 }
 
 /// A login that came to nothing.

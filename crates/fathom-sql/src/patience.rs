@@ -5,6 +5,7 @@ use crate::error::Trouble;
 use crate::limit::Limit;
 use crate::{Error, Stop};
 use fathom_core::query::LATE;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// After a request to cancel, the server has so long to answer...
@@ -13,6 +14,8 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 const CANCEL_ROUND_TRIPS: u32 = 8;
 /// Once the time of a run is over, a server that has said nothing for so long is not waited for.
 const SILENT_WITHIN: Duration = Duration::from_secs(10);
+/// Pauses that are remembered.
+const PAUSES: usize = 256;
 
 /// See the module.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(crate) struct Patience {
     cancelled_ns: Option<u64>,
     /// The server has so long to answer that.
     cancel_within: Duration,
+    /// When this process did not run, which is no fault of the server's: in order, and apart.
+    stood: VecDeque<(u64, u64)>,
     /// Why the query takes too long, where it does.
     late: Option<String>,
 }
@@ -49,7 +54,16 @@ impl Patience {
         // Who says how long a query may take has said it.
         let over_ns = over_ns.filter(|_| timeout.is_none());
         let (stop, cancelled_ns, late) = (stop.clone(), None, None);
-        Self { stop, began_ns, timeout, over_ns, cancelled_ns, cancel_within: CANCEL_WITHIN, late }
+        Self {
+            stop,
+            began_ns,
+            timeout,
+            over_ns,
+            cancelled_ns,
+            cancel_within: CANCEL_WITHIN,
+            stood: VecDeque::new(),
+            late,
+        }
     }
 
     /// Over a path with such a round trip.
@@ -59,6 +73,28 @@ impl Patience {
         Self { cancel_within: CANCEL_WITHIN.max(round_trips), ..self }
     }
 
+    /// This process did not run from then to then, after what was told before.
+    pub(crate) fn stood(&mut self, from_ns: u64, to_ns: u64) {
+        let from_ns = self.stood.back().map_or(from_ns, |&(_, to_ns)| to_ns.max(from_ns));
+        if from_ns < to_ns {
+            self.stood.push_back((from_ns, to_ns));
+        }
+        if self.stood.len() > PAUSES {
+            self.stood.pop_front();
+        }
+    }
+
+    /// So long after then, as this process ran: what it did not run is added.
+    fn run_after(&self, since_ns: u64, time: Duration) -> u64 {
+        let stood = self.stood.iter().map(|&(from_ns, to_ns)| to_ns.saturating_sub(from_ns.max(since_ns)));
+        after(since_ns, time).saturating_add(stood.sum())
+    }
+
+    /// When the time that the whole answer has is over.
+    fn timeout_ns(&self) -> Option<u64> {
+        self.timeout.map(|timeout| self.run_after(self.began_ns, timeout))
+    }
+
     /// Whether the time of the run is over.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         self.over_ns.is_some_and(|over_ns| now_ns >= over_ns)
@@ -66,9 +102,9 @@ impl Patience {
 
     /// Until when rows are worked on: what was cancelled, or is to be, is only read to its end.
     pub(crate) fn works_until_ns(&self) -> u64 {
-        match (self.cancelled_ns, self.timeout) {
+        match (self.cancelled_ns, self.timeout_ns()) {
             (Some(_), _) => 0,
-            (None, Some(timeout)) => after(self.began_ns, timeout),
+            (None, Some(timeout_ns)) => timeout_ns,
             (None, None) => u64::MAX,
         }
     }
@@ -79,7 +115,7 @@ impl Patience {
             return Heeded::GiveUp(Trouble::Stopped { is_unanswered: true });
         }
         if let Some(at_ns) = self.cancelled_ns {
-            return if now_ns < after(at_ns, self.cancel_within) {
+            return if now_ns < self.run_after(at_ns, self.cancel_within) {
                 Heeded::GoOn
             } else {
                 Heeded::GiveUp(self.unanswered())
@@ -96,11 +132,12 @@ impl Patience {
     }
 
     fn too_late(&self, now_ns: u64, silent_since_ns: u64) -> Option<String> {
-        if let Some(timeout) = self.timeout.filter(|timeout| now_ns >= after(self.began_ns, *timeout)) {
+        if let Some(timeout) = self.timeout.filter(|_| self.timeout_ns().is_some_and(|at_ns| now_ns >= at_ns))
+        {
             return Some(format!("{LATE}{timeout:?}"));
         }
         let over_ns = self.over_ns?;
-        (now_ns >= over_ns && now_ns >= after(silent_since_ns, SILENT_WITHIN))
+        (now_ns >= over_ns && now_ns >= self.run_after(silent_since_ns, SILENT_WITHIN))
             .then(|| format!("{LATE}the time of --for, and nothing for {SILENT_WITHIN:?}"))
     }
 
@@ -152,7 +189,7 @@ impl Patience {
         if let Some(at_ns) = self.cancelled_ns {
             return Limit::until(Some(after(at_ns, self.cancel_within)), &self.stop);
         }
-        let timeout = self.timeout.map(|timeout| after(self.began_ns, timeout));
+        let timeout = self.timeout_ns();
         let over = self.over_ns.map(|over_ns| over_ns.max(after(now_ns, SILENT_WITHIN)));
         // What is not sent whole needs no cancel.
         Limit::until(timeout.into_iter().chain(over).min(), &self.stop).impatient()
@@ -235,6 +272,27 @@ mod tests {
         assert_eq!(patience.heed(9 * S, 0), Heeded::GiveUp(late(why, true)));
         let why = "no whole answer within 5s, and the session does not tell by what to cancel it";
         assert_eq!(patience.uncancelled(), late(why, true));
+    }
+
+    /// `fathom` was stopped for 10 s (SIGSTOP): the answer was there, or the server had no time for it.
+    #[test]
+    fn what_this_process_did_not_run_is_no_patience() {
+        let mut patience = Patience::new(S, Some(Duration::from_secs(5)), None, &Stop::default());
+        patience.stood(2 * S, 12 * S);
+        assert_eq!(patience.heed(12 * S, S), Heeded::GoOn);
+        assert_eq!(patience.works_until_ns(), 16 * S);
+        assert_eq!(patience.heed(16 * S, S), Heeded::Cancel);
+        patience.stood(17 * S, 30 * S);
+        assert_eq!(patience.heed(30 * S, S), Heeded::GoOn);
+        assert!(matches!(patience.heed(31 * S, S), Heeded::GiveUp(_)));
+        // Nor is the server silent for as long as nobody listened.
+        let mut patience = Patience::new(S, None, Some(2 * S), &Stop::default());
+        patience.stood(2 * S, 15 * S);
+        assert_eq!(patience.heed(15 * S, S), Heeded::GoOn);
+        // 1 s before, and 9 afterwards: that it was kept from running for a moment does not begin it anew.
+        patience.stood(20 * S, 20 * S + S / 2);
+        assert_eq!(patience.heed(24 * S, S), Heeded::GoOn);
+        assert_eq!(patience.heed(24 * S + S / 2, S), Heeded::Cancel);
     }
 
     #[test]

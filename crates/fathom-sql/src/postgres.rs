@@ -41,6 +41,9 @@ impl Protocol for Session {
     }
 
     fn step(&mut self, config: &Config) -> io::Result<Option<Step>> {
+        if std::mem::take(&mut self.is_over) {
+            return Ok(Some(Step::Over));
+        }
         loop {
             let Some(item) = self.reader.next(&mut self.channel.inbox)? else { return Ok(None) };
             let message = match item {
@@ -49,12 +52,19 @@ impl Protocol for Session {
             };
             return Ok(Some(match message {
                 Message::ErrorResponse(body) => {
+                    self.copied = 0;
                     Step::Refused { refusal: Refusal::of(&body), is_over: config.fetch_size.is_some() }
                 }
                 Message::PortalSuspended => {
                     let mut out = BytesMut::new();
                     execute(config, &mut out)?;
                     Step::Turn(out.to_vec())
+                }
+                Message::CommandComplete(body) if self.copied > 0 => {
+                    let messages = std::mem::take(&mut self.copied);
+                    self.is_over = config.fetch_size.is_some();
+                    let rows = body.tag().ok().and_then(|tag| tag.strip_prefix("COPY ")?.parse().ok());
+                    Step::Counted { messages, rows: rows.unwrap_or(messages) }
                 }
                 Message::CommandComplete(_) | Message::EmptyQueryResponse if config.fetch_size.is_some() => {
                     Step::Over
@@ -71,7 +81,10 @@ impl Protocol for Session {
                     }
                     Step::Also(out.to_vec())
                 }
-                Message::CopyData(_) => Step::Row,
+                Message::CopyData(_) => {
+                    self.copied += 1;
+                    Step::Row
+                }
                 _ => continue,
             }));
         }

@@ -12,6 +12,8 @@ use std::io;
 pub(crate) enum Step {
     /// A row.
     Row,
+    /// So many of the rows before were messages of a copy, in which the server counts so many rows: a header, and an end, are none.
+    Counted { messages: u64, rows: u64 },
     /// The server says that the query failed; nothing more of its answer need come.
     Refused { refusal: Refusal, is_over: bool },
     /// What is to be sent, and answered: another turn.

@@ -10,9 +10,9 @@ use crate::session::Login;
 use crate::work::work_until;
 use crate::{Config, Stop};
 use fathom_core::event::TcpInfo;
-use fathom_core::query::{Rtt, ServerState, Split, Timeline};
+use fathom_core::query::{Room, Rtt, ServerState, Split, Timeline};
 use fathom_os::clock::mono_ns;
-use fathom_os::pause::RunQueue;
+use fathom_os::pause::{RunQueue, Running};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -60,6 +60,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) look_times_ns: VecDeque<u64>,
     pub(crate) first_waits_ns: VecDeque<u64>,
     pub(crate) run_queue: RunQueue,
+    /// Learns when this process did not run; `None`: nobody knows.
+    pub(crate) running: Option<Running>,
 }
 
 /// One query under way.
@@ -87,6 +89,9 @@ struct Run {
     look_times_ns: VecDeque<u64>,
     /// The scheduler tells how late this side runs.
     is_lateness_known: bool,
+    /// For how long this process did not run; and since it last did not, the kernel was not asked what had come.
+    stood_ns: u64,
+    has_stood: bool,
     /// Rows came that were not worked on, or not for all of `--think`: the user ended the run, or the query took too long.
     is_cut_short: bool,
 }
@@ -120,6 +125,10 @@ impl Asker<'_> {
             looks.query_begins();
         }
         let began_ns = mono_ns();
+        if let Some(running) = &mut self.running {
+            // What was before is in no query.
+            running.runs(began_ns);
+        }
         let mut run = Run {
             line: Timeline::new(began_ns),
             looks: VecDeque::new(),
@@ -142,6 +151,8 @@ impl Asker<'_> {
             asked_room_ns: began_ns,
             look_times_ns: std::mem::take(&mut self.look_times_ns),
             is_lateness_known: late_ns.is_some(),
+            stood_ns: 0,
+            has_stood: false,
             is_cut_short: false,
         };
         if let Some(looks) = &self.looks {
@@ -149,6 +160,7 @@ impl Asker<'_> {
         }
         let lost = self.exchange(&mut run, request).err();
         let now = mono_ns();
+        self.stood(&mut run, now);
         if let Some((before, after)) = late_ns.zip(self.run_queue.waited_ns()) {
             run.line.late_within(after.saturating_sub(before));
         }
@@ -170,7 +182,7 @@ impl Asker<'_> {
         }
         let (turns, looks) = (run.line.turns().into(), run.line.looks().into());
         let rtt_ns = run.line.rtt_ns();
-        let split = run.line.end(now, retransmits, self.beside.slowest_ns(now));
+        let split = run.line.end(now, retransmits, self.beside.slowest_ns(now, run.stood_ns));
         self.look_times_ns = std::mem::take(&mut run.look_times_ns);
         let mut error = lost.or_else(|| run.refusal.take().map(Trouble::Refused));
         // The round trip that only ends the batch is nobody's wait.
@@ -200,6 +212,7 @@ impl Asker<'_> {
     /// the kernel has given back the call that sends (on one host they do).
     fn send(&mut self, run: &mut Run, out: &[u8]) -> Result<(), Trouble> {
         let now = mono_ns();
+        self.stood(run, now);
         self.end_turn(run, now, None);
         let own_ns = self.own_round_trip_ns(run);
         let rtt = self.beside.rtt(now).map(|rtt| no_longer_than(rtt.beside_own(own_ns), &run.look_times_ns));
@@ -252,6 +265,7 @@ impl Asker<'_> {
             while let Some(step) = self.session.step(self.config).map_err(|e| lost(&e))? {
                 match step {
                     Step::Row => self.row(run)?,
+                    Step::Counted { messages, rows } => run.rows = run.rows.saturating_sub(messages) + rows,
                     Step::Refused { refusal, .. } if refusal.is_fatal => {
                         return Err(Trouble::Lost(refusal.words()));
                     }
@@ -299,7 +313,8 @@ impl Asker<'_> {
         let (mut now, pieces) = (self.room(run, 0), if self.config.think < PIECE { 1 } else { 4 });
         let until_ns = works_until_ns.min(now + self.config.think.as_nanos() as u64);
         for left in (1..=pieces).rev() {
-            work_until(now + until_ns.saturating_sub(now) / left, &self.stop);
+            let piece_ns = now + until_ns.saturating_sub(now) / left;
+            work_until(piece_ns, &self.stop);
             now = self.room(run, ROOM_EVERY_NS);
         }
         run.is_cut_short |= self.stop.times() > 0 || now >= works_until_ns;
@@ -308,7 +323,13 @@ impl Asker<'_> {
     /// Asks the kernel how much room there is for more, if so long nobody did; the time.
     fn room(&mut self, run: &mut Run, every_ns: u64) -> u64 {
         let now = mono_ns();
-        if now.saturating_sub(run.asked_room_ns) >= every_ns {
+        self.stood(run, now);
+        if std::mem::take(&mut run.has_stood) {
+            if let Some((room, quiet_ns)) = self.session.channel().quiet_room() {
+                self.note_looks(run, now, None);
+                run.line.room_after_pause(now, room, quiet_ns);
+            }
+        } else if now.saturating_sub(run.asked_room_ns) >= every_ns {
             run.asked_room_ns = now;
             if let Some(room) = self.session.channel().room() {
                 // Looks are in their order with it.
@@ -319,15 +340,39 @@ impl Asker<'_> {
         now
     }
 
+    /// This thread runs: of the pauses that it learns of now the query is told, before anything that comes after them is.
+    fn stood(&mut self, run: &mut Run, now: u64) {
+        let Some(running) = &mut self.running else { return };
+        let mut pauses = running.runs(now).to_vec();
+        // As they were noticed.
+        pauses.sort_unstable();
+        for (from_ns, to_ns) in pauses {
+            let from_ns = from_ns.max(run.began_ns);
+            run.line.stood(from_ns, to_ns);
+            run.patience.stood(from_ns, to_ns);
+            run.stood_ns += to_ns.saturating_sub(from_ns);
+            run.has_stood = true;
+        }
+    }
+
+    /// What the kernel says before this side reads what came while it did not run, and when; `None`: it ran.
+    fn room_after_pause(&mut self, run: &mut Run) -> Option<(u64, Room, u64)> {
+        let was_told = std::mem::take(&mut run.has_stood);
+        let (room, quiet_ns) = was_told.then(|| self.session.channel().quiet_room())??;
+        Some((mono_ns(), room, quiet_ns))
+    }
+
     /// Reads what is there, or waits for it.
     fn more(&mut self, run: &mut Run) -> Result<(), Trouble> {
         let is_first = run.waiting_since_ns.is_some();
         let asked_ns = run.waiting_since_ns.unwrap_or_else(mono_ns);
+        self.stood(run, mono_ns());
         self.heed(&mut run.patience, asked_ns, run.looked_ns)?;
         if !is_first {
             self.note_looks(run, asked_ns, None);
             self.room(run, ROOM_EVERY_NS);
         }
+        let after_pause = self.room_after_pause(run);
         match self.session.channel().fill() {
             Ok(filled) if filled.bytes == 0 => return Err(closed()),
             Ok(filled) => {
@@ -337,6 +382,9 @@ impl Asker<'_> {
                 // What was there when this side came to read had come before.
                 let arrived_ns = filled.came_ns.clamp(run.began_ns, came_ns);
                 run.line.arrived(None, arrived_ns, filled.bytes);
+                if let Some((at_ns, room, quiet_ns)) = after_pause {
+                    run.line.room_after_pause(at_ns, room, quiet_ns);
+                }
                 run.waiting_since_ns = None;
                 return Ok(());
             }
@@ -346,6 +394,8 @@ impl Asker<'_> {
         loop {
             let ready = self.session.channel().wait(PATIENCE).map_err(|e| lost(&e))?;
             let woke_ns = mono_ns();
+            self.stood(run, woke_ns);
+            let after_pause = ready.then(|| self.room_after_pause(run)).flatten();
             let is_exact = !run.is_lateness_known || woke_ns.saturating_sub(asked_ns) >= SHORT_WAIT_NS;
             let channel = self.session.channel();
             let filled = if !ready {
@@ -370,6 +420,9 @@ impl Asker<'_> {
                         run.line.arrived(Some(came_ns), last_ns, filled.bytes);
                     } else {
                         run.line.arrived_since(asked_ns, last_ns, filled.bytes);
+                    }
+                    if let Some((at_ns, room, quiet_ns)) = after_pause {
+                        run.line.room_after_pause(at_ns, room, quiet_ns);
                     }
                     run.waiting_since_ns = None;
                     return Ok(());

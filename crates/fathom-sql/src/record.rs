@@ -128,6 +128,11 @@ impl Record {
         self.event(None, EventKind::Note { text });
     }
 
+    /// This process did not run.
+    pub(crate) fn pause(&self, duration_ns: u64, reason: Option<String>) {
+        self.event(None, EventKind::Pause { host: "local".to_owned(), duration_ns, reason });
+    }
+
     fn event(&self, connection: Option<u32>, kind: EventKind) {
         self.send(Message::Event(connection, Box::new(kind)));
     }

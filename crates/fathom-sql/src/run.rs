@@ -11,13 +11,15 @@ use crate::protocol::{Facts, Protocol, Watch};
 use crate::query::Asker;
 use crate::record::{Lost, Record};
 use crate::session::{self, Login, Session};
+use crate::stood::Standing;
 use crate::tds::Tds;
 use crate::turns::{self, Turns};
 use crate::unfit::unfit;
 use crate::{Config, Error, Source, Stop, Target, connections, pgpass};
 use fathom_core::query::{Asked, Connection, Outcome, Setting};
+use fathom_core::text::count;
 use fathom_os::clock::mono_ns;
-use fathom_os::pause::RunQueue;
+use fathom_os::pause::{RunQueue, Running};
 use fathom_os::timestamps;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -72,7 +74,8 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         probe(config, database, &facts, &settings, &peer),
         config.tell,
     )?;
-    let beside = Beside::begin(peer, stop, record.clone())?;
+    let mut standing = Standing::begin(record.clone());
+    let beside = Beside::begin(peer, stop, record.clone(), standing.running())?;
     let mut outcome = Outcome::new(Asked {
         target: label,
         server_version: facts.version.clone(),
@@ -85,7 +88,9 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         settings,
         connections: match config.connections {
             1 => vec![],
-            several => vec![Connection { counted: None, unrecorded: Some(0) }; several as usize],
+            several => {
+                vec![Connection { counted: None, unrecorded: Some(0), lost_from: None }; several as usize]
+            }
         },
         notes: Vec::new(),
         recording: config.recording.as_ref().map(|recording| recording.dir.display().to_string()),
@@ -115,7 +120,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         let own = begun.by_ref().take(if is_one { each.len() } else { 1 });
         let (mut askers, mut facts) = (Vec::new(), Vec::new());
         for ((((session, looks), watch), known), config) in own.zip(&configs) {
-            askers.push(asker(session, looks, watch, &login, config, &beside));
+            askers.push(asker(session, looks, watch, &login, config, &beside, standing.running()));
             facts.push(known);
         }
         asking.push(Turns::new(askers, &configs, &facts, order.clone(), begin, &counting));
@@ -146,7 +151,19 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         turns::count_in(&mut outcome.asked, &counted);
     }
     say_uncounted(&counting, &mut outcome, &record);
+    for text in standing.end() {
+        note(&mut outcome, &record, text);
+    }
     looker.iter().for_each(Looker::end);
+    match looker.as_ref().map_or(0, Looker::reopened) {
+        0 => {}
+        n => {
+            let times = if n == 1 { String::new() } else { format!(" {}", count(n, "time")) };
+            let text =
+                format!("the session that looks at the server was lost{times}, and has logged in anew");
+            note(&mut outcome, &record, text);
+        }
+    }
     stop.over();
     beside.end();
     let (lost, recorded) = record.end(writer, outcome.json());
@@ -165,6 +182,7 @@ fn asker<'a>(
     login: &'a Login,
     config: &'a Config,
     beside: &Beside,
+    running: Option<Running>,
 ) -> Asker<'a> {
     let sql = match &config.source {
         Source::Rows { rows, row_bytes } => session.rows(*rows, *row_bytes),
@@ -182,6 +200,7 @@ fn asker<'a>(
         look_times_ns: VecDeque::new(),
         first_waits_ns: VecDeque::new(),
         run_queue: RunQueue::of_this_thread(),
+        running,
     }
 }
 
@@ -240,9 +259,11 @@ fn look(sessions: &mut [Box<dyn Protocol>], login: &Login, config: &Config) -> R
     // Who ends the run waits for no session that is to look.
     let at_once = login.impatient();
     let watches = connections::watches(sessions, &at_once)?;
+    let (of_looks, own) = (at_once.clone(), config.clone());
+    let open = Box::new(move || begin(&of_looks, &own));
     // The sessions of one connection are asked in turn.
     let each = if config.connections == 1 { watches[..1].to_vec() } else { watches.clone() };
-    let (looker, looks) = Looker::begin(begin(&at_once, config)?, each, login, &login.stop)?;
+    let (looker, looks) = Looker::begin(open, each, login, &login.stop)?;
     let looks: Vec<_> = looks.into_iter().map(Arc::new).collect();
     let of_each = (0..sessions.len()).map(|at| looks.get(at).or(looks.first()).cloned());
     Ok((Some(looker), of_each.collect(), watches.into_iter().map(Some).collect()))

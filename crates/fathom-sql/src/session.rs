@@ -59,6 +59,22 @@ pub(crate) struct Session {
     pub(crate) wanted_rows: bool,
     /// Why it could not be asked to end a query.
     pub(crate) unasked: Unasked,
+    /// Messages of rows that are copied out, and that a count of them ended the answer: [`crate::protocol::Step::Over`] is next.
+    pub(crate) copied: u64,
+    pub(crate) is_over: bool,
+}
+
+/// A login that came to nothing.
+enum NotLetIn {
+    /// Refused before anything was asked of this side: the server lets nobody in so (28000).
+    AtOnce(Error),
+    Otherwise(Error),
+}
+
+impl From<Error> for NotLetIn {
+    fn from(error: Error) -> Self {
+        Self::Otherwise(error)
+    }
 }
 
 /// The first address of the server: several behind a name would be several paths.
@@ -148,6 +164,21 @@ impl Session {
     pub(crate) fn begin(login: &Login) -> Result<Self, Error> {
         let limit = login.limit();
         let channel = open(login, &limit)?;
+        let is_preferred = login.server.ssl == SslMode::Prefer && channel.is_encrypted();
+        match Self::over(channel, login, &limit) {
+            Ok(session) => Ok(session),
+            // As libpq does it (`hostnossl` of `pg_hba.conf`): sslmode=prefer is content without TLS. Not where a password was
+            // asked for: libpq would send it once more, for everybody to read.
+            Err(NotLetIn::AtOnce(error)) if is_preferred => {
+                let server = Server { ssl: SslMode::Disable, ..login.server.clone() };
+                let plain = Login { server, ..login.clone() };
+                Self::over(open(&plain, &limit)?, &plain, &limit).map_err(|_| error)
+            }
+            Err(NotLetIn::AtOnce(error) | NotLetIn::Otherwise(error)) => Err(error),
+        }
+    }
+
+    fn over(channel: Channel, login: &Login, limit: &Limit) -> Result<Self, NotLetIn> {
         let mut session = Self {
             channel,
             reader: Reader::default(),
@@ -155,6 +186,8 @@ impl Session {
             version: None,
             wanted_rows: false,
             unasked: Unasked::default(),
+            copied: 0,
+            is_over: false,
         };
         let server = &login.server;
         let mut parameters = vec![
@@ -170,8 +203,8 @@ impl Session {
         let mut out = BytesMut::new();
         frontend::startup_message(parameters, &mut out)
             .map_err(|e| Error::Usage(format!("cannot log in: {e}")))?;
-        session.send(&out, login, &limit)?;
-        session.log_in(login, &limit)?;
+        session.send(&out, login, limit)?;
+        session.log_in(login, limit)?;
         Ok(session)
     }
 
@@ -193,8 +226,9 @@ impl Session {
         }
     }
 
-    fn log_in(&mut self, login: &Login, limit: &Limit) -> Result<(), Error> {
+    fn log_in(&mut self, login: &Login, limit: &Limit) -> Result<(), NotLetIn> {
         let server = &login.server;
+        let mut is_asked = false;
         let mut scram: Option<ScramSha256> = None;
         let password = || {
             let none = || {
@@ -219,10 +253,10 @@ impl Session {
                 }
                 Message::AuthenticationSasl(body) => {
                     if !body.mechanisms().any(|name| Ok(name == SCRAM_SHA_256)).map_err(wrong)? {
-                        return Err(Error::run(format!(
+                        return Err(NotLetIn::Otherwise(Error::run(format!(
                             "{} offers no login that fathom knows (SCRAM-SHA-256, md5, password)",
                             server.address()
-                        )));
+                        ))));
                     }
                     let begun = scram.insert(ScramSha256::new(password()?, ChannelBinding::unsupported()));
                     frontend::sasl_initial_response(SCRAM_SHA_256, begun.message(), &mut out)
@@ -230,7 +264,7 @@ impl Session {
                 }
                 Message::AuthenticationSaslContinue(body) => {
                     let Some(scram) = &mut scram else {
-                        return Err(wrong(io::ErrorKind::InvalidData.into()));
+                        return Err(wrong(io::ErrorKind::InvalidData.into()).into());
                     };
                     scram.update(body.data()).map_err(wrong)?;
                     frontend::sasl_response(scram.message(), &mut out).map_err(wrong)?;
@@ -248,15 +282,21 @@ impl Session {
                 }
                 Message::AuthenticationOk | Message::ParameterStatus(_) => {}
                 Message::ReadyForQuery(_) => return Ok(()),
-                Message::ErrorResponse(body) => return Err(refused(login, &Refusal::of(&body))),
+                Message::ErrorResponse(body) => {
+                    let refusal = Refusal::of(&body);
+                    let error = refused(login, &refusal);
+                    let is_at_once = !is_asked && refusal.code == "28000";
+                    return Err(if is_at_once { NotLetIn::AtOnce(error) } else { error.into() });
+                }
                 _ => {
-                    return Err(Error::run(format!(
+                    return Err(NotLetIn::Otherwise(Error::run(format!(
                         "{} offers no login that fathom knows (SCRAM-SHA-256, md5, password)",
                         server.address()
-                    )));
+                    ))));
                 }
             }
             if !out.is_empty() {
+                is_asked = true;
                 self.send(&out, login, limit)?;
             }
         }
@@ -293,7 +333,7 @@ impl Session {
                 _ => {}
             }
             if let Some(refusal) = refusal.take_if(|refusal| refusal.is_fatal) {
-                return Err(refusal.into());
+                return Err(if refusal.passes() { Error::Passing(refusal.words()) } else { refusal.into() });
             }
         }
         refusal.map_or(Ok(answer), |refusal| Err(refusal.into()))
@@ -306,7 +346,8 @@ pub(crate) fn unreachable(login: &Login, error: &io::Error, in_the_way: &str) ->
     if is_ended(error) {
         return Error::run(format!("{address} was not waited for any longer: {error}"));
     }
-    Error::run(format!("cannot connect to {address}: {error}; does the server listen there ({in_the_way})?"))
+    let line = format!("cannot connect to {address}: {error}; does the server listen there ({in_the_way})?");
+    Error::of(error.kind() == io::ErrorKind::ConnectionRefused, line)
 }
 
 /// TLS that did not come about; the server's `settings` say which versions it speaks.
@@ -323,7 +364,12 @@ pub(crate) fn broke(login: &Login, error: &io::Error) -> Error {
         io::ErrorKind::TimedOut => "does not answer",
         _ => "broke the connection",
     };
-    Error::run(format!("{} {what}: {error}", login.server.address()))
+    // A server that ends may not say so.
+    let passes = matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+    );
+    Error::of(passes, format!("{} {what}: {error}", login.server.address()))
 }
 
 /// A login that was refused: who, where, and what to do.
@@ -347,10 +393,7 @@ fn refused(login: &Login, refusal: &Refusal) -> Error {
         }
         _ => "see the server's log",
     };
-    Error::run(format!(
-        "cannot log in to {} as {}: {}; {to_do}",
-        server.address(),
-        server.user,
-        refusal.words()
-    ))
+    let line =
+        format!("cannot log in to {} as {}: {}; {to_do}", server.address(), server.user, refusal.words());
+    Error::of(refusal.passes(), line)
 }

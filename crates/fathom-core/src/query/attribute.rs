@@ -11,12 +11,18 @@ pub(super) enum Doing {
     First,
     /// The same, and nobody knows a round trip.
     FirstWithoutRtt,
+    /// It waited for the first bytes, and did not run, so that nobody looked.
+    FirstUnlooked,
     /// It waited for later bytes.
     Waiting,
     /// It was busy, and waited afterwards.
     Hidden(Inflow),
     /// It was busy, did not wait afterwards, and bytes of the answer were still to come.
     Tied(Inflow),
+    /// It did not run, while bytes lay here or could have come.
+    Stood,
+    /// The same, and nothing could come any more.
+    StoodShut,
 }
 
 /// What the kernel took in for this side while it was busy.
@@ -34,9 +40,10 @@ pub(super) enum Inflow {
 
 use Inflow::{Free, Held, Shut, Unknown};
 
-pub(super) const DOINGS: [Doing; 11] = [
+pub(super) const DOINGS: [Doing; 14] = [
     Doing::First,
     Doing::FirstWithoutRtt,
+    Doing::FirstUnlooked,
     Doing::Waiting,
     Doing::Hidden(Free),
     Doing::Hidden(Unknown),
@@ -46,6 +53,8 @@ pub(super) const DOINGS: [Doing; 11] = [
     Doing::Tied(Unknown),
     Doing::Tied(Held),
     Doing::Tied(Shut),
+    Doing::Stood,
+    Doing::StoodShut,
 ];
 
 /// Time by what this side did.
@@ -110,6 +119,11 @@ impl Seen {
         }
     }
 
+    /// The same, of a time in which nobody could look.
+    pub(super) fn unlooked(self) -> Self {
+        if self.is_sent() { self } else { Self::Changed }
+    }
+
     fn is_working(self) -> bool {
         matches!(self, Self::Begun | Self::Working)
     }
@@ -123,17 +137,19 @@ impl Seen {
 /// had the request before it was seen to work, and may have answered after it was.
 pub(super) fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, was_held_up: bool) {
     match doing {
-        Doing::First | Doing::FirstWithoutRtt => match seen {
+        Doing::First | Doing::FirstWithoutRtt | Doing::FirstUnlooked => match seen {
             // Of a first wait too, what looks say that the server was not doing it did not do.
             Seen::Sending | Seen::Done if doing == Doing::First => split.give(Path, ns),
-            Seen::Working if doing == Doing::First => split.give(Server, ns),
-            Seen::Nothing | Seen::Begun | Seen::Ended if doing == Doing::First && !was_held_up => {
+            Seen::Working if doing != Doing::FirstWithoutRtt => split.give(Server, ns),
+            Seen::Nothing | Seen::Begun | Seen::Ended if doing != Doing::FirstWithoutRtt && !was_held_up => {
                 split.give(Server, ns);
             }
             // A busy host answers a look late, too: without a sign of the path it is most likely the server's all the same.
             Seen::Late if doing == Doing::First && !was_held_up => split.give_one_of(&[Server, Path], ns),
             _ => split.give_half(Server, Path, ns),
         },
+        // Of that what is doubted is reckoned for the whole query.
+        Doing::StoodShut => split.give(Client, ns),
         Doing::Waiting | Doing::Hidden(Free) if seen.is_sent() => split.give(Path, ns),
         Doing::Waiting | Doing::Hidden(Free) if seen.is_working() => split.give(Server, ns),
         Doing::Waiting | Doing::Hidden(Free) if matches!(seen, Seen::Ended | Seen::Late) && !was_held_up => {
@@ -155,7 +171,7 @@ pub(super) fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, wa
             split.give(Server, ns);
             split.doubt(Server, &[Client, Path], ns);
         }
-        Doing::Tied(Held | Shut) => {
+        Doing::Stood | Doing::Tied(Held | Shut) => {
             split.give(Client, ns);
             split.doubt(Client, &[Server, Path], ns);
         }
@@ -210,7 +226,7 @@ pub(super) fn doubts(split: &mut Split, seen: &[Sums; SEEN.len()], looks: u32, c
     split.doubt(Server, &[Path], by_path);
     // A segment that was lost may have been all that was waited for.
     if was_lost {
-        split.doubt(Server, &[Path], sum(|doing, _| doing == Doing::First));
+        split.doubt(Server, &[Path], sum(|doing, _| matches!(doing, Doing::First | Doing::FirstUnlooked)));
     }
     let by_server = of(sent, unseen);
     split.doubt(Path, &[Server], by_server);

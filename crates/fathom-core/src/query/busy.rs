@@ -1,6 +1,7 @@
 //! What this side did since it last waited, and whether its kernel had room meanwhile for more.
 
 use super::attribute::{Doing, Inflow, Seen};
+use super::stood::Shut;
 use std::collections::VecDeque;
 
 /// A client that reads so much between two waits may have had its receive window shut; with less it cannot have: Linux
@@ -28,6 +29,8 @@ struct Piece {
     until_ns: u64,
     inflow: Option<Inflow>,
     seen: Option<Seen>,
+    /// This side did not run.
+    is_stood: bool,
 }
 
 /// What the kernel said last.
@@ -55,6 +58,10 @@ pub(super) struct Busy {
     /// Up to which byte there was room at most and at least, and since when.
     most: Edges,
     least: Edges,
+    /// What had been read when this side first did not run since it last waited.
+    stood_at: Option<u64>,
+    /// Times in which it did not, and nothing could come.
+    shut: Shut,
 }
 
 /// Bounds of the byte up to which there was room, each since when; they only rise.
@@ -92,23 +99,37 @@ impl Busy {
         self.rtt_ns = Some(least_ns);
     }
 
-    pub(super) fn go_on(&mut self, ns: u64, now_ns: u64) {
+    /// This side did something else than to wait, or did not run.
+    pub(super) fn go_on(&mut self, ns: u64, now_ns: u64, is_stood: bool) {
         if ns == 0 {
             return;
+        }
+        if is_stood {
+            self.stood_at.get_or_insert(self.bytes);
         }
         if self.pieces.is_empty() {
             self.began_ns = now_ns - ns;
         }
         match self.pieces.back_mut() {
-            Some(piece) if piece.inflow.is_none() && piece.seen.is_none() => piece.until_ns = now_ns,
-            _ => self.pieces.push_back(Piece { until_ns: now_ns, inflow: None, seen: None }),
+            Some(piece) if piece.inflow.is_none() && piece.seen.is_none() && piece.is_stood == is_stood => {
+                piece.until_ns = now_ns;
+            }
+            _ => self.pieces.push_back(Piece { until_ns: now_ns, inflow: None, seen: None, is_stood }),
         }
-        if self.pieces.len() > KEPT
-            && let Some(oldest) = self.pieces.pop_front()
-            && let Some(next) = self.pieces.front_mut()
-        {
-            next.inflow = if next.inflow == oldest.inflow { next.inflow } else { Some(Inflow::Unknown) };
-            next.seen = if next.seen == oldest.seen { next.seen } else { Some(Seen::Changed) };
+        if self.pieces.len() > KEPT {
+            self.join_oldest();
+        }
+    }
+
+    /// Of the oldest two in which this side ran makes one.
+    fn join_oldest(&mut self) {
+        let ran = |at: &usize| !self.pieces[*at].is_stood && !self.pieces[at + 1].is_stood;
+        let at = (0..self.pieces.len() - 1).find(ran).unwrap_or(0);
+        if let Some(older) = self.pieces.remove(at) {
+            let joined = &mut self.pieces[at];
+            joined.inflow = if joined.inflow == older.inflow { joined.inflow } else { Some(Inflow::Unknown) };
+            joined.seen = if joined.seen == older.seen { joined.seen } else { Some(Seen::Changed) };
+            joined.is_stood &= older.is_stood;
         }
     }
 
@@ -140,7 +161,9 @@ impl Busy {
 
     /// The window counts from what had come at the last acknowledgement, which may be 40 ms ago: with what has come by now it
     /// makes an edge that is too far, and never one that is too near.
-    pub(super) fn room(&mut self, now_ns: u64, room: Room) {
+    ///
+    /// `quiet_ns`: since then nothing came, at the latest. Where there is no room now there was none all the while.
+    pub(super) fn room(&mut self, now_ns: u64, room: Room, quiet_ns: Option<u64>) {
         let Some(rtt_ns) = self.rtt_ns else { return };
         let edge = room.received.saturating_add(room.window);
         self.most.at_most(edge, now_ns);
@@ -169,16 +192,38 @@ impl Busy {
             }
             _ => Inflow::Unknown,
         };
+        let is_open = least.is_some_and(|allowed| filled < allowed);
         for piece in self.pieces.iter_mut().rev().take_while(|piece| piece.inflow.is_none()) {
-            piece.inflow = Some(inflow);
+            // Nobody read meanwhile: there was room all the while where some is left.
+            piece.inflow = Some(if piece.is_stood && is_open { Inflow::Free } else { inflow });
+        }
+        if let Some(quiet_ns) = quiet_ns.filter(|_| is_shut) {
+            self.shut_since(quiet_ns);
         }
         (self.told, self.was_read) =
             (Some(Told { received: room.received, window: room.window, is_shut }), false);
     }
 
+    /// Of the latest time in which this side did not run nothing could come from then on.
+    fn shut_since(&mut self, quiet_ns: u64) {
+        let Some(at) = self.pieces.iter().rposition(|piece| piece.is_stood) else { return };
+        let from_ns = at.checked_sub(1).map_or(self.began_ns, |before| self.pieces[before].until_ns);
+        let piece = &mut self.pieces[at];
+        if piece.until_ns <= quiet_ns {
+            return;
+        }
+        let before = Piece { until_ns: quiet_ns, inflow: Some(Inflow::Held), ..*piece };
+        piece.inflow = Some(Inflow::Shut);
+        if quiet_ns > from_ns {
+            self.pieces.insert(at, before);
+        }
+    }
+
     /// Takes the pieces: how each flowed, what looks saw, from when to when.
-    fn take(&mut self) -> Vec<(Inflow, Option<Seen>, u64, u64)> {
-        let is_little = std::mem::take(&mut self.bytes) < WINDOW_BYTES;
+    fn take(&mut self) -> Vec<(Inflow, Option<Seen>, bool, u64, u64)> {
+        let bytes = std::mem::take(&mut self.bytes);
+        let (is_little, stood_at) = (bytes < WINDOW_BYTES, self.stood_at.take());
+        let mut shut_ns = 0;
         let mut since_ns = self.began_ns;
         // Room that this side makes is answered a round trip later: what was shut for less may have been on its way.
         let mut on_its_way_ns = self.rtt_ns.unwrap_or(0);
@@ -198,12 +243,23 @@ impl Busy {
             if inflow == Inflow::Shut && on_its_way_ns > 0 {
                 let doubted_ns = on_its_way_ns.min(piece.until_ns - from_ns);
                 on_its_way_ns -= doubted_ns;
-                taken.push((Inflow::Held, piece.seen, from_ns, from_ns + doubted_ns));
+                taken.push((Inflow::Held, piece.seen, piece.is_stood, from_ns, from_ns + doubted_ns));
                 from_ns += doubted_ns;
             }
-            taken.push((inflow, piece.seen, from_ns, piece.until_ns));
+            if piece.is_stood && inflow == Inflow::Shut {
+                shut_ns += piece.until_ns - from_ns;
+            }
+            taken.push((inflow, piece.seen, piece.is_stood, from_ns, piece.until_ns));
+        }
+        if let Some(read) = stood_at.filter(|_| shut_ns > 0) {
+            self.shut.add(shut_ns, bytes - read);
         }
         taken
+    }
+
+    /// How much of the times in which this side did not run, and nothing could come, may have been the others' all the same.
+    pub(super) fn doubted_ns(&self, bytes: u64, rest_ns: u64) -> u64 {
+        self.shut.doubted_ns(bytes, rest_ns)
     }
 
     /// A wait follows. What is seen of a piece without `Seen`, the next look says.
@@ -211,7 +267,16 @@ impl Busy {
         // What was read before the wait says nothing of what comes after it.
         (self.contested_ns, self.read_ns) = (0, 0);
         let taken = self.take().into_iter();
-        taken.map(|(inflow, seen, since_ns, until_ns)| (Doing::Hidden(inflow), seen, until_ns - since_ns))
+        taken.map(|(inflow, seen, is_stood, since_ns, until_ns)| {
+            let (doing, seen) = match inflow {
+                _ if !is_stood => (Doing::Hidden(inflow), seen),
+                // There was room, and it had time enough to wait for more.
+                Inflow::Free => (Doing::Hidden(inflow), Some(seen.unwrap_or(Seen::Changed).unlooked())),
+                Inflow::Shut => (Doing::StoodShut, Some(Seen::Changed)),
+                Inflow::Unknown | Inflow::Held => (Doing::Stood, Some(Seen::Changed)),
+            };
+            (doing, seen, until_ns - since_ns)
+        })
     }
 
     /// Nothing more is waited for in this turn: what lies before the last bytes came, and how long it went on afterwards. A piece that
@@ -220,9 +285,14 @@ impl Busy {
         self.contest();
         let contested_ns = std::mem::take(&mut self.contested_ns).min(self.arrived_ns);
         let (mut tied, mut alone_ns) = (vec![], 0);
-        for (inflow, seen, since_ns, until_ns) in self.take() {
+        for (inflow, seen, is_stood, since_ns, until_ns) in self.take() {
             let before_ns = contested_ns.clamp(since_ns, until_ns) - since_ns;
-            tied.push((Doing::Tied(inflow), seen.unwrap_or(seen_last), before_ns));
+            let doing = match inflow {
+                _ if !is_stood => Doing::Tied(inflow),
+                Inflow::Shut => Doing::StoodShut,
+                _ => Doing::Stood,
+            };
+            tied.push((doing, seen.unwrap_or(seen_last), before_ns));
             alone_ns += until_ns - since_ns - before_ns;
         }
         (tied, alone_ns)

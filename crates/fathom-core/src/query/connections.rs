@@ -21,6 +21,8 @@ pub struct Connection {
     pub counted: Option<Counted>,
     /// As [`super::Asked::unrecorded`], of its own queries.
     pub unrecorded: Option<u64>,
+    /// It was lost, and had no session any more from when the query of this ordinal of the run was the next.
+    pub lost_from: Option<u64>,
 }
 
 /// Of each.
@@ -72,8 +74,19 @@ impl Connections {
             1 => "; one has no answer".to_owned(),
             n => format!("; {n} have no answer"),
         };
+        let mut lost: Vec<_> = known.iter().filter_map(|one| one.lost_from).collect();
+        lost.sort_unstable();
+        let fewer = match (lost.first(), lost.last(), known.len() - lost.len()) {
+            (Some(first), Some(last), left) if first == last => {
+                format!(", {left} from query {} on", first + 1)
+            }
+            (Some(first), Some(last), left) => {
+                format!(", fewer from query {} on and {left} from query {} on", first + 1, last + 1)
+            }
+            _ => String::new(),
+        };
         Some(format!(
-            "{} side by side: the median of each lies between {} and {}{without}",
+            "{} side by side{fewer}: the median of each lies between {} and {}{without}",
             count(known.len() as u64, "connection"),
             of(least),
             of(most)
@@ -101,6 +114,7 @@ impl Connections {
                 ("without_split", json!(one.warm.figures.no_split)),
                 ("server_counted", one.all.json(known.counted.as_ref())),
                 ("unrecorded", json!(known.unrecorded)),
+                ("lost_from", json!(known.lost_from)),
             ];
             object.extend(others.map(|(name, value)| (name.to_owned(), value)));
             Value::Object(object)
@@ -123,7 +137,7 @@ mod tests {
     }
 
     fn outcome(connections: usize, queries: impl IntoIterator<Item = Query>) -> Outcome {
-        let each = vec![Connection { counted: None, unrecorded: Some(0) }; connections];
+        let each = vec![Connection { counted: None, unrecorded: Some(0), lost_from: None }; connections];
         let mut outcome = Outcome::new(Asked { connections: each, ..Asked::default() });
         queries.into_iter().for_each(|query| outcome.add(&query));
         outcome

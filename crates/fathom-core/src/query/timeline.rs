@@ -4,6 +4,7 @@ use super::attribute::{DOINGS, Doing, SEEN, Seen, Sums, Tie, attribute, doubts, 
 use super::busy::{Busy, Room};
 use super::rate::Rate;
 use super::split::Party::{Client, Path, Server};
+use super::stood::Stood;
 use super::{Rtt, ServerState, Split};
 
 /// A lost answer is sent again after this and a round trip or two: "Whenever RTO is computed, if it is less than 1 second, then
@@ -33,6 +34,10 @@ pub struct Timeline {
     is_first: bool,
     /// Busy since this side last waited.
     busy: Busy,
+    /// When it does not run; for how long it did not, and the bytes that came.
+    stood: Stood,
+    stood_ns: u64,
+    bytes: u64,
     /// What came, and how fast.
     rate: Rate,
     /// The latest look of this turn, and time since then (or since the turn began).
@@ -91,6 +96,9 @@ impl Timeline {
             heeded_from_ns: 0,
             is_first: false,
             busy: Busy::default(),
+            stood: Stood::default(),
+            stood_ns: 0,
+            bytes: 0,
             rate: Rate::default(),
             before: None,
             since: Sums::default(),
@@ -157,6 +165,7 @@ impl Timeline {
     /// A read gave so many bytes. `waited`: since when this side had waited for them, and when they came, by the kernel's
     /// stamp where it has one; `None`: they were there.
     pub fn received(&mut self, waited: Option<(u64, u64)>, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
         if let Some((since_ns, came_ns)) = waited {
             let since_ns = since_ns.max(self.now_ns);
             let came_ns = came_ns.max(since_ns);
@@ -222,7 +231,20 @@ impl Timeline {
     /// announced room, and what a segment holds.
     pub fn room(&mut self, now_ns: u64, room: Room) {
         self.busy_until(now_ns);
-        self.busy.room(self.now_ns, room);
+        self.busy.room(self.now_ns, room, None);
+    }
+
+    /// The same right after [`Timeline::stood`], before anything is read: nothing has come since `quiet_ns`.
+    pub fn room_after_pause(&mut self, now_ns: u64, room: Room, quiet_ns: u64) {
+        self.busy_until(now_ns);
+        self.busy.room(self.now_ns, room, Some(quiet_ns));
+    }
+
+    /// This process did not run from then to then. To be told before what comes after it, which then takes account of it: what of it
+    /// this side would have been busy for, because bytes lay here, or could have come, is the client's; what nothing had come of
+    /// yet that was waited for is what it was. Nobody looked at the server meanwhile.
+    pub fn stood(&mut self, from_ns: u64, to_ns: u64) {
+        self.stood.add(from_ns, to_ns, self.now_ns);
     }
 
     /// The server's backend did this, as an answer said that came at `at_ns`: it is as old as the bytes that came with it.
@@ -256,8 +278,13 @@ impl Timeline {
 
     /// This side has been busy until now, and will be.
     pub fn busy_until(&mut self, now_ns: u64) {
-        self.busy.go_on(now_ns.saturating_sub(self.now_ns), now_ns);
-        self.now_ns = self.now_ns.max(now_ns);
+        while self.now_ns < now_ns {
+            let (until_ns, is_stood) = self.stood.piece(self.now_ns, now_ns);
+            let ns = until_ns - self.now_ns;
+            self.busy.go_on(ns, until_ns, is_stood);
+            self.stood_ns += if is_stood { ns } else { 0 };
+            self.now_ns = until_ns;
+        }
     }
 
     /// This side has waited for bytes since `since_ns`, which have not come: so that looks meanwhile find their place.
@@ -272,7 +299,9 @@ impl Timeline {
     /// it is open from the last look on.
     pub fn unanswered(&mut self, since_ns: u64, now_ns: u64) {
         self.still_waiting(since_ns, now_ns);
-        self.since[index(Doing::Waiting)] += std::mem::take(&mut self.since[index(Doing::First)]);
+        for doing in [Doing::First, Doing::FirstUnlooked] {
+            self.since[index(Doing::Waiting)] += std::mem::take(&mut self.since[index(doing)]);
+        }
     }
 
     /// The answer is whole and processed, or it is [`Timeline::unanswered`]. `retransmits`: segments that were sent again from
@@ -298,6 +327,8 @@ impl Timeline {
         let tied_ns = self.untied_ns.min((late_ns as f64 * self.untied_by_late) as u64);
         self.tie.waited_ns = self.tie.waited_ns.saturating_add(tied_ns);
         doubts(&mut split, &self.seen, self.looks, carried, self.tie);
+        let rest_ns = split.wall_ns - self.stood_ns;
+        split.doubt(Client, &[Server, Path], self.busy.doubted_ns(self.bytes, rest_ns));
         split.doubt(Server, &[Path], self.slower_path_ns);
         split.doubt(Path, &[Server], self.faster_path_ns);
         if !was_held_up {
@@ -322,7 +353,8 @@ impl Timeline {
             self.seen[seen as usize][index(doing)] += ns;
         }
         if !self.is_blind && matches!(seen, Seen::Nothing | Seen::Ended) {
-            self.lost_answers_ns += self.since[index(Doing::First)].min(self.again_within_ns);
+            let first_ns = self.since[index(Doing::First)] + self.since[index(Doing::FirstUnlooked)];
+            self.lost_answers_ns += first_ns.min(self.again_within_ns);
         }
         self.shut(seen);
         (self.before, self.before_ns, self.is_stale) = (None, self.now_ns, false);
@@ -334,7 +366,8 @@ impl Timeline {
         for (doing, seen, ns) in self.busy.end_by_wait() {
             let sums = seen.map_or(&mut self.since, |seen| &mut self.seen[seen as usize]);
             sums[index(doing)] += ns;
-            hidden_ns += ns;
+            // That it did not run is not how fast it is.
+            hidden_ns += if matches!(doing, Doing::Stood | Doing::StoodShut) { 0 } else { ns };
         }
         // A wait may be told of in pieces.
         self.hidden_ns = if hidden_ns > 0 { hidden_ns } else { self.hidden_ns };
@@ -342,9 +375,11 @@ impl Timeline {
 
     fn wait(&mut self, since_ns: u64, until_ns: u64) {
         let ns = until_ns - since_ns;
+        let unlooked_ns = self.waited_while_stood(since_ns, until_ns);
         self.now_ns = until_ns;
         if !self.is_first {
-            self.since[index(Doing::Waiting)] += ns;
+            self.since[index(Doing::Waiting)] += ns - unlooked_ns;
+            self.seen[Seen::Late as usize][index(Doing::Waiting)] += unlooked_ns;
             self.waited_ns += ns;
             return;
         }
@@ -356,12 +391,26 @@ impl Timeline {
         };
         let path = ns.min(rtt.ns);
         self.sure.give(Path, path);
-        self.since[index(Doing::First)] += ns - path;
+        let unlooked_ns = unlooked_ns.min(ns - path);
+        self.since[index(Doing::First)] += ns - path - unlooked_ns;
+        self.since[index(Doing::FirstUnlooked)] += unlooked_ns;
         self.faster_path_ns += path - ns.min(rtt.low_ns);
         self.slower_path_ns += ns.min(rtt.high_ns) - path;
         for left in [&mut rtt.low_ns, &mut rtt.ns, &mut rtt.high_ns] {
             *left = left.saturating_sub(ns);
         }
+    }
+
+    /// Of a wait, so much in which this process did not run: nothing had come, but nobody looked either.
+    fn waited_while_stood(&mut self, since_ns: u64, until_ns: u64) -> u64 {
+        let (mut at_ns, mut stood_ns) = (since_ns, 0);
+        while at_ns < until_ns {
+            let (to_ns, is_stood) = self.stood.piece(at_ns, until_ns);
+            stood_ns += if is_stood { to_ns - at_ns } else { 0 };
+            at_ns = to_ns;
+        }
+        self.stood_ns += stood_ns;
+        stood_ns
     }
 
     /// Accounts for what lies between two looks.

@@ -23,6 +23,7 @@ fn each_party_is_found() {
         lost_chunk: None,
         cut: None,
         slow_echo_ns: 0,
+        pause: None,
     };
     let cases = [
         (Party::Server, World { think_ns: 80 * MS, ..plain.clone() }),
@@ -72,6 +73,7 @@ fn nothing_is_doubted_twice() {
         lost_chunk: None,
         cut: None,
         slow_echo_ns: 0,
+        pause: None,
     };
     // Round trip; before the first chunk; a chunk at the server, on the wire, in the client; how late that wakes; how many; window; looks.
     for (rtt_ns, think_ns, make_ns, wire_ns, process_ns, wake_ns, chunks, window, look_every_ns) in [

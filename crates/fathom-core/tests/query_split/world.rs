@@ -43,6 +43,8 @@ pub(super) struct World {
     pub(super) cut: Option<Cut>,
     /// One of those that are remembered took so long: the path was cut before.
     pub(super) slow_echo_ns: u64,
+    /// From then, for so long, the client's process does not run.
+    pub(super) pause: Option<(u64, u64)>,
 }
 
 /// From then, for so long.
@@ -109,7 +111,7 @@ impl World {
             let came = self.through(sent[i], false) + half + again;
             run.came.push(came.max(run.came.last().copied().unwrap_or(0)));
             self.arrive(&mut run, i);
-            run.done.push(run.taken[i] + self.process_ns);
+            run.done.push(self.ran(run.taken[i], self.process_ns));
         }
         run
     }
@@ -124,13 +126,22 @@ impl World {
         let mut unread = &run.segments[chunk * SEGMENTS..];
         while let Some(&first) = unread.first() {
             let since = now;
-            now = if first > now { first + self.wake_ns } else { now };
+            now = if first > now { self.ran(first, self.wake_ns) } else { now };
             let there = unread.partition_point(|&came| came <= now);
             let waited = (first > since).then_some((since, now));
             run.reads.push(Read { segments: there, first, last: unread[there - 1], waited });
             unread = &unread[there..];
         }
         run.taken.push(now);
+    }
+
+    /// When the client has done what takes it so long, and is begun then.
+    fn ran(&self, at: u64, work: u64) -> u64 {
+        match self.pause {
+            Some((from, ns)) if (from..from + ns).contains(&at) => from + ns + work,
+            Some((from, ns)) if at < from && from < at + work => at + work + ns,
+            _ => at + work,
+        }
     }
 
     /// A lost segment is sent again after this, as Linux does it without further ones; and after twice that.
@@ -160,8 +171,9 @@ impl World {
     fn trips(&self, first: u64, every: u64, until: u64) -> Vec<Trip> {
         let (half, mut trips, mut asked) = (self.rtt_ns / 2, vec![], first);
         while asked < until {
+            asked = self.ran(asked, 0);
             let there = self.through(asked, true) + half;
-            let back = self.through(there, false) + half;
+            let back = self.ran(self.through(there, false) + half, 0);
             trips.push(Trip { asked, there, back });
             asked = if back - asked > 2 * half { back } else { asked + every };
         }
@@ -270,7 +282,7 @@ impl World {
         let without = [
             Self { think_ns: 0, make_ns: 0, ..self.clone() },
             Self { rtt_ns: 0, wire_ns: 0, lost_requests: 0, lost_chunk: None, cut: None, ..self.clone() },
-            Self { process_ns: 0, wake_ns: 0, ..self.clone() },
+            Self { process_ns: 0, wake_ns: 0, pause: None, ..self.clone() },
         ];
         without.map(|world| (wall - world.wall()) as f64 / wall as f64)
     }
@@ -297,6 +309,18 @@ impl World {
         let mut line = Timeline::new(0);
         let high_ns = self.rtt_ns.max(self.slow_echo_ns);
         line.request(0, Some(Rtt { low_ns: self.rtt_ns, ns: self.rtt_ns, high_ns }));
+        let mut pause = self.pause.map(|(from, ns)| (from, from + ns));
+        if let Some((from, to)) = pause {
+            line.stood(from, to);
+        }
+        // What the kernel says when it runs again, before it reads.
+        let mut run_again = |line: &mut Timeline, at: u64| {
+            if let Some((_, to)) = pause.take_if(|&mut (_, to)| to <= at).filter(|_| self.is_window_known) {
+                let came = run.segments.partition_point(|&came| came < to);
+                let quiet = came.checked_sub(1).map_or(0, |last| run.segments[last]);
+                line.room_after_pause(to, self.room(&run, &run.segments, to - 1), quiet);
+            }
+        };
         let (mut now, mut reads) = (0, run.reads.iter());
         for i in 0..self.chunks {
             let mut unread = SEGMENTS;
@@ -320,15 +344,17 @@ impl World {
                     _ => line.arrived((came > now).then_some(came), read.last, bytes),
                 }
                 now = now.max(came);
+                run_again(&mut line, read.waited.map_or(now, |(_, woke)| woke));
             }
             line.busy_until(run.taken[i]);
             now = run.taken[i];
-            for at in (0..=4).map(|k| now + (self.process_ns * k / 4).min(self.process_ns.saturating_sub(1)))
-            {
+            let works = |k: u64| (self.process_ns * k / 4).min(self.process_ns.saturating_sub(1));
+            for at in (0..=4).map(|k| self.ran(now, works(k))) {
                 while let Some(look) = looks.next_if(|look| look.back <= at) {
                     line.busy_until(look.back);
                     line.look(look.asked, look.back, self.state(&run, look.there));
                 }
+                run_again(&mut line, at);
                 if self.is_window_known {
                     line.room(at, self.room(&run, &run.segments, at));
                 }
@@ -395,6 +421,7 @@ pub(super) fn worlds() -> impl Strategy<Value = World> {
                     lost_chunk: lost.1,
                     cut: None,
                     slow_echo_ns: 0,
+                    pause: None,
                 }
             },
         )

@@ -51,6 +51,7 @@ fn ask_and_think(login: Login, simple: bool, fetch_size: Option<u32>, think: Dur
             look_times_ns: std::collections::VecDeque::new(),
             first_waits_ns: std::collections::VecDeque::new(),
             run_queue: fathom_os::pause::RunQueue::of_this_thread(),
+            running: None,
         };
         asker.ask(None)
     })

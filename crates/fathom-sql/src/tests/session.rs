@@ -1,8 +1,8 @@
 //! Logins, and questions of ours.
 
-use super::{in_time, logged_in, message, serve};
+use super::{body, identity, in_time, logged_in, message, secured, serve};
 use crate::session::Session;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -63,4 +63,40 @@ fn a_refusal_is_known_by_its_code() {
         server.join().unwrap();
     }
     assert!(!crate::Error::run("the connection broke (42501)").is_refusal("42501"));
+}
+
+/// `hostnossl` of `pg_hba.conf`: psql logs in, by the second of two tries (a stranger). Without TLS nothing is tried that a stricter mode, or
+/// a password that was asked for, forbids.
+#[test]
+fn who_prefers_tls_is_content_without_where_the_server_lets_nobody_in_by_it() {
+    for (mode, asks_first, comes_again) in
+        [("prefer", false, true), ("require", false, false), ("prefer", true, false)]
+    {
+        let (_, config) = identity("localhost");
+        let (mut login, server) = serve(&format!("?sslmode={mode}"), move |listener| {
+            let (mut stream, mut tls) = secured(&listener, config).unwrap();
+            let mut encrypted = rustls::Stream::new(&mut tls, &mut stream);
+            body(&mut encrypted);
+            if asks_first {
+                // AuthenticationCleartextPassword.
+                encrypted.write_all(b"R\0\0\0\x08\0\0\0\x03").unwrap();
+                message(&mut encrypted);
+            }
+            encrypted.write_all(b"E\0\0\0\x17SFATAL\0C28000\0Mno\0\0").unwrap();
+            encrypted.flush().unwrap();
+            drop((tls, stream));
+            listener.set_nonblocking(!comes_again).unwrap();
+            if comes_again {
+                let mut plain = logged_in(&listener);
+                _ = plain.read(&mut [0]);
+            }
+        });
+        login.password = Some(crate::target::Secret("s3cret".to_owned()));
+        let begun = in_time(move || Session::begin(&login).map(|session| session.channel.is_encrypted()));
+        match begun {
+            Ok(is_encrypted) => assert!(comes_again && !is_encrypted, "{mode} {asks_first}"),
+            Err(error) => assert!(!comes_again && error.to_string().contains("28000"), "{mode}: {error}"),
+        }
+        server.join().unwrap();
+    }
 }

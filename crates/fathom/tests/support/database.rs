@@ -18,6 +18,7 @@ pub(crate) fn a_port() -> u16 {
 /// A server under way, with its log in its home. Dropped, it is killed.
 pub(crate) struct Server {
     process: Child,
+    command: Command,
     pub(crate) home: TempDir,
     pub(crate) address: String,
 }
@@ -27,7 +28,7 @@ impl Server {
     pub(crate) fn start(mut command: Command, home: TempDir, address: String, ready: &str) -> Self {
         let log = std::fs::File::create(home.path().join("log")).unwrap();
         let process = command.stdout(Stdio::null()).stderr(log).spawn().expect("a server");
-        let server = Self { process, home, address };
+        let server = Self { process, command, home, address };
         let deadline = Instant::now() + super::PATIENCE;
         while !server.log().contains(ready) {
             assert!(Instant::now() < deadline, "{}", server.log());
@@ -38,6 +39,22 @@ impl Server {
 
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// It was asked to end: waits until it has, and starts it again.
+    pub(crate) fn begin_again(&mut self, ready: &str) {
+        self.process.wait().unwrap();
+        let log = std::fs::File::create(self.home.path().join("log")).unwrap();
+        self.process = self.command.stdout(Stdio::null()).stderr(log).spawn().expect("a server");
+        let deadline = Instant::now() + super::PATIENCE;
+        while !self.log().contains(ready) {
+            assert!(Instant::now() < deadline, "{}", self.log());
+            std::thread::yield_now();
+        }
     }
 
     /// It dies, as of a fault.

@@ -71,6 +71,22 @@ impl Postgres {
         Some(Self(Server::start(postgres, home, address, "ready to accept connections")))
     }
 
+    /// Ends in order, as `pg_ctl restart -m fast` has it, and begins anew with what it has.
+    pub(crate) fn restart(&mut self) {
+        let ended = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().unwrap();
+        assert!(ended.success());
+        self.0.begin_again("ready to accept connections");
+    }
+
+    /// None of its processes runs any more; its kernel does.
+    pub(crate) fn freeze(&self) {
+        let postmaster = self.0.id().to_string();
+        let children = Command::new("pgrep").args(["-P", &postmaster]).output().unwrap();
+        let children = String::from_utf8_lossy(&children.stdout).into_owned();
+        let all = children.split_whitespace().chain([postmaster.as_str()]);
+        assert!(Command::new("kill").arg("-STOP").args(all).status().unwrap().success());
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("postgres://owner@{}/postgres", self.address)
     }
@@ -100,6 +116,12 @@ impl std::ops::Deref for Postgres {
 
     fn deref(&self) -> &Server {
         &self.0
+    }
+}
+
+impl std::ops::DerefMut for Postgres {
+    fn deref_mut(&mut self) -> &mut Server {
+        &mut self.0
     }
 }
 

@@ -1,0 +1,105 @@
+//! The client's process does not run for a while, wherever in a query that is: nobody else has that time.
+
+use super::*;
+
+/// A result that comes at some 240 MB/s over a path of a loopback's round trip: the server is the slowest, by little.
+fn streaming() -> World {
+    World {
+        rtt_ns: 50 * US,
+        think_ns: MS,
+        make_ns: 34 * US,
+        wire_ns: 4 * US,
+        process_ns: 20 * US,
+        wake_ns: 5 * US,
+        chunks: 30_000,
+        send_buffer: 300,
+        window: 700,
+        look_every_ns: Some(10 * MS),
+        is_window_known: true,
+        ack_every_ns: 0,
+        again_ns: 200 * MS,
+        lost_requests: 0,
+        lost_chunk: None,
+        cut: None,
+        slow_echo_ns: 0,
+        pause: None,
+    }
+}
+
+fn share(split: &Split, party: Party) -> (f64, f64) {
+    let part = split.part(party);
+    (part.low_ns as f64 / split.wall_ns as f64, part.high_ns as f64 / split.wall_ns as f64)
+}
+
+/// SIGSTOP for 2 s in the middle of a transfer of 1 s (a stranger): it was the server's, or nobody's.
+#[test]
+fn a_client_that_was_stopped_while_rows_came_is_most_of_it() {
+    for from in [5 * MS, 300 * MS, 650 * MS, 1_000 * MS] {
+        let world = World { pause: Some((from, 2_000 * MS)), ..streaming() };
+        let split = world.split();
+        world.check(&split);
+        assert_eq!(verdict(&split), (Some(Party::Client), Confidence::High), "{from}: {split:?}");
+        let cost = world.wall() - World { pause: None, ..world.clone() }.wall();
+        let (low, high) = share(&split, Party::Client);
+        let most = (cost as f64 + world.held_up()[2].1) / world.wall() as f64;
+        assert!(low <= most + 0.03 && high + 0.03 >= most, "{from}: {low} to {high}, and truly {most}");
+        // Also where the kernel does not tell what room there was.
+        let split = World { is_window_known: false, ..world }.split();
+        assert_eq!(verdict(&split).0, Some(Party::Client), "{from}: {split:?}");
+    }
+}
+
+/// Nothing had come yet: the server worked on all the while, and no faster client would have had its answer earlier.
+#[test]
+fn a_client_that_was_stopped_while_the_server_worked_on_took_nothing() {
+    let world = World { think_ns: 3_000 * MS, chunks: 1, pause: Some((503 * MS, 2_000 * MS)), ..streaming() };
+    let split = world.split();
+    world.check(&split);
+    assert_eq!(verdict(&split), (Some(Party::Server), Confidence::High), "{split:?}");
+}
+
+/// The answer came while it did not run: from then on it is the client's, to the end.
+#[test]
+fn an_answer_that_lay_here_is_waited_for_by_nobody() {
+    let world = World { think_ns: 600 * MS, chunks: 1, pause: Some((500 * MS, 2_000 * MS)), ..streaming() };
+    let split = world.split();
+    world.check(&split);
+    let client = split.part(Party::Client);
+    assert!(client.low_ns >= 1_890 * MS && client.high_ns <= 1_910 * MS, "{split:?}");
+    assert_eq!(verdict(&split), (Some(Party::Client), Confidence::High), "{split:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Wherever the pause is, what each party held up lies within its bounds.
+    #[test]
+    fn the_truth_lies_within_the_bounds_whenever_it_stands_still(
+        world in worlds(), at in 0.0_f64..1.1, ns in prop_oneof![20 * MS..200 * MS, 200 * MS..5_000 * MS]
+    ) {
+        let from = (world.wall() as f64 * at) as u64;
+        let world = World { pause: Some((from, ns)), ..world };
+        let split = world.split();
+        world.check(&split);
+        let grain = world.wall() as f64 / 30.0 + world.wire_ns as f64;
+        // The same with the pause and without it: what is waited for when it begins is held up by both.
+        let without = World { pause: None, ..world.clone() }.held_up();
+        let [server, path, _] = world.held_up();
+        for (party, of, without) in [(Party::Server, server, without[0]), (Party::Path, path, without[1])] {
+            let part = split.part(party);
+            let least = of.0.min(of.1).min(without.0).min(without.1);
+            let most = of.0.max(of.1).max(without.0).max(without.1);
+            prop_assert!(
+                part.low_ns as f64 <= most + grain && part.high_ns as f64 >= least - grain,
+                "{party} {:.1} to {:.1} ms: {:?}", least / 1e6, most / 1e6, split
+            );
+        }
+        // And by what it would have saved not to stand still at all.
+        let cost = world.wall().saturating_sub(World { pause: None, ..world.clone() }.wall());
+        for party in [Party::Server, Party::Path] {
+            let low_ns = split.part(party).low_ns as f64;
+            prop_assert!(low_ns <= (world.wall() - cost) as f64 + grain, "{party}: {:.1} ms are the pause's: {split:?}", cost as f64 / 1e6);
+        }
+        prop_assert!(split.part(Party::Client).high_ns as f64 + grain >= cost as f64, "{cost}: {split:?}");
+    }
+}
