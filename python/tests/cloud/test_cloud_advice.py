@@ -35,7 +35,7 @@ def test_a_state_that_cannot_be_read_names_the_lab_to_remove(tmp_path):
         Work(place, "azure-zones", yes=True).broken_state()
 
 
-@pytest.mark.parametrize(("taken", "other"), [(7007, 7008), (7008, 7007), (65_535, 7007)])
+@pytest.mark.parametrize(("taken", "other"), [(7007, 7008), (7008, 7009), (21, 23), (65_535, 7007)])
 def test_a_taken_port_is_told_with_the_call_that_names_another(tmp_path, taken, other):
     place = LabPlace(tmp_path / "lab")
     place.make()
