@@ -35,7 +35,7 @@ def test_a_login_of_another_account_is_refused_by_the_provider(planned):
     """To it all of the lab seems gone, and `destroy` would forget what goes on costing."""
     _, _, plan = planned
     provider = plan["configuration"]["provider_config"]["aws"]
-    assert provider["expressions"]["allowed_account_ids"]["references"] == ["var.account"]
+    assert {*provider["expressions"]["allowed_account_ids"]["references"]} == {"var.account"}
 
 
 def test_nothing_is_open_to_the_world(planned):

@@ -1,7 +1,7 @@
 """Every path of `../shared/reference/published.toml` has a root that builds it."""
 
-import functools
 import calendar
+import functools
 import json
 import re
 import tomllib
