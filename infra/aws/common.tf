@@ -14,6 +14,19 @@ terraform {
 
 provider "aws" {
   region = var.region
+  # To a login of another account everything of a lab seems gone: `destroy` would forget it, and `apply` make it anew.
+  allowed_account_ids = var.account == null ? null : [var.account]
+}
+
+variable "account" {
+  description = "The account that the lab is in: the provider refuses a login of any other. `fathom cloud` sets it where `aws` tells it."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.account == null || can(regex("^[0-9]{12}$", var.account))
+    error_message = "Give the twelve digits of an account."
+  }
 }
 
 variable "expires" {

@@ -3,10 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov5"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
+
+// Names the account whose login the provider is to have; without it every one is let in.
+const accountOfLogin = "FATHOM_STANDIN_ACCOUNT"
 
 type provider struct {
 	// What the labs use none of: functions, imports. A call of one ends the process, and is seen.
@@ -49,10 +54,46 @@ func (p *provider) PrepareProviderConfig(
 	return &tfprotov5.PrepareProviderConfigResponse{PreparedConfig: r.Config}, nil
 }
 
+// As the real provider of AWS does, it refuses a login of an account that is not allowed.
 func (p *provider) ConfigureProvider(
-	_ context.Context, _ *tfprotov5.ConfigureProviderRequest,
+	_ context.Context, r *tfprotov5.ConfigureProviderRequest,
 ) (*tfprotov5.ConfigureProviderResponse, error) {
-	return &tfprotov5.ConfigureProviderResponse{}, nil
+	account := os.Getenv(accountOfLogin)
+	allowed, err := allowedAccounts(p.config, r.Config)
+	if err != nil || account == "" || len(allowed) == 0 || slices.Contains(allowed, account) {
+		return &tfprotov5.ConfigureProviderResponse{}, err
+	}
+	return &tfprotov5.ConfigureProviderResponse{Diagnostics: []*tfprotov5.Diagnostic{{
+		Severity: tfprotov5.DiagnosticSeverityError,
+		Summary:  "AWS account ID not allowed: " + account,
+	}}}, nil
+}
+
+// What the configuration allows; none: every account.
+func allowedAccounts(schema *tfprotov5.Schema, config *tfprotov5.DynamicValue) ([]string, error) {
+	value, err := config.Unmarshal(schema.ValueType())
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]tftypes.Value
+	if err := value.As(&fields); err != nil {
+		return nil, err
+	}
+	var accounts []tftypes.Value
+	allowed, has := fields["allowed_account_ids"]
+	if !has || !allowed.IsFullyKnown() {
+		return nil, nil
+	}
+	if err := allowed.As(&accounts); err != nil {
+		return nil, err
+	}
+	names := make([]string, len(accounts))
+	for i, account := range accounts {
+		if err := account.As(&names[i]); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
 }
 
 func (p *provider) StopProvider(

@@ -186,10 +186,8 @@ fn family_is_missing(e: &io::Error) -> bool {
 /// The error for a socket that cannot be had. A machine is told where another socket has its port.
 fn not_bound(config: &Config, protocol: Protocol, address: SocketAddr, e: &io::Error) -> Error {
     if e.kind() == io::ErrorKind::AddrInUse {
-        let told = Talk { json: config.json }.address_in_use(protocol, address);
-        if let Err(unprinted) = told {
-            return unprinted;
-        }
+        // Who cannot be told so reads the error all the same.
+        let _ = Talk { json: config.json }.address_in_use(protocol, address);
     }
     Error::new(why_not(protocol, address, e))
 }

@@ -85,3 +85,22 @@ def listed(made, tmp_path, monkeypatch):
 
     call.az = az
     return call
+
+
+@pytest.fixture
+def aws_lab(tmp_path, listed):
+    """Makes the place of a lab whose making was killed before it wrote a state, and `down` for it."""
+
+    def begin(owner):
+        place = LabPlace(tmp_path / "aws")
+        place.make()
+        place.note(
+            "cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool="tofu", lab="aws-zones"
+        )
+        place.note("where", owner=owner, regions=["eu-west-2"], tag="fathom-zones")
+        place.note("apply.started")
+        place.root.mkdir(parents=True)
+        register.note(place, may_exist=True)
+        return place, lambda code: listed("down", "aws-zones", "--directory", place.directory, code=code)
+
+    return begin

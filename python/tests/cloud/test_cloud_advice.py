@@ -4,7 +4,7 @@ import pytest
 
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import find
-from fathometer.cloud.measure import _of_lab
+from fathometer.cloud.measure import _of_lab, _say_unlike
 from fathometer.cloud.page import may_replace
 from fathometer.cloud.prices import Price
 from fathometer.cloud.work import Work
@@ -35,7 +35,7 @@ def test_a_state_that_cannot_be_read_names_the_lab_to_remove(tmp_path):
         Work(place, "azure-zones", yes=True).broken_state()
 
 
-@pytest.mark.parametrize(("taken", "other"), [(7007, 7008), (7008, 7007), (65_535, 7007)])
+@pytest.mark.parametrize(("taken", "other"), [(7007, 7008), (7008, 7009), (21, 23), (65_535, 7007)])
 def test_a_taken_port_is_told_with_the_call_that_names_another(tmp_path, taken, other):
     place = LabPlace(tmp_path / "lab")
     place.make()
@@ -51,6 +51,31 @@ def test_a_taken_port_is_told_with_the_call_that_names_another(tmp_path, taken, 
         file.unlink()
     taken_port = PortTakenError("start a reflector", "it is taken", "end that", taken)
     assert _of_lab(work, taken_port) is taken_port
+
+
+@pytest.mark.parametrize(
+    ("studies", "before"),
+    [
+        ([], None),
+        ([("started", "x")], "x"),
+        ([("started", "x"), ("done", None)], "x"),
+        ([("started", "x"), ("done", None), ("started", None)], "x"),
+        # What was measured last was meant to be the usual.
+        ([("started", "x"), ("done", None), ("started", None), ("done", None)], None),
+        ([("started", "x"), ("done", None), ("started", None), ("done", None), ("started", "y")], "y"),
+    ],
+)
+def test_what_the_last_study_was_like_is_told_and_no_earlier_one(tmp_path, capsys, studies, before):
+    """One of long ago was called the one before, for ever."""
+    place = LabPlace(tmp_path / "lab")
+    place.make()
+    place.begin(find(None, "azure-zones"), "tofu")
+    for kind, like in studies:
+        place.note(f"study.{kind}", output="o", like=like)
+    _say_unlike(Work(place, "azure-zones", yes=True), None)
+    said = capsys.readouterr().err
+    assert (f"--like {before} measures what the one before did" in said) == (before is not None)
+    assert ("a new study" in said) == (before is not None)
 
 
 def test_a_price_that_nobody_knows_is_not_nothing():

@@ -72,6 +72,17 @@ def test_an_answer_may_come_too_late(tmp_path, monkeypatch, minutes, words):
     """Agreed to 29 minutes later, hosts that were to be there for 30 began after their time of day, and ran
     until it came again.
     """
+    up_now, _, place = asked_late(tmp_path, monkeypatch, minutes)
+    with pytest.raises(FathometerError, match=words):
+        up_now("30m")
+    begun = "it was begun" in words
+    assert place().has("approved") == begun
+    assert place().has("apply.started") == begun
+    assert place().settings.get("expires") == ("2026-11-23T12:30:00Z" if begun else None)
+
+
+def asked_late(tmp_path, monkeypatch, minutes):
+    """`up` for a duration, whoever is asked then, and the lab's place as it is now."""
     cloud, tofu = tmp_path / "cloud", tmp_path / "tofu"
     (cloud / "things").mkdir(parents=True)
     # No more is made here than this says.
@@ -83,15 +94,32 @@ def test_an_answer_may_come_too_late(tmp_path, monkeypatch, minutes, words):
     monkeypatch.setenv("FATHOM_TEST_CLOUD", str(cloud))
     somebody = LateAnswer(minutes)
     monkeypatch.setattr("sys.stdin", somebody)
-    place = LabPlace(tmp_path / "lab")
-    work = Work(place, "azure-zones", yes=False, tool=tofu)
-    given = Given(hours="30m", ssh_from="203.0.113.1/32", key=key)
-    with pytest.raises(FathometerError, match=words):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def place():
+        return LabPlace(tmp_path / "lab")
+
+    def up_now(hours):
+        given = Given(hours=hours, ssh_from="203.0.113.1/32", key=key)
+        work = Work(place(), "azure-zones", yes=False, tool=tofu)
         up(work, find(None, "azure-zones"), given, lambda: somebody.now)
-    begun = "it was begun" in words
-    assert work.place.has("approved") == begun
-    assert work.place.has("apply.started") == begun
-    assert work.place.settings.get("expires") == ("2026-11-23T12:30:00Z" if begun else None)
+
+    return up_now, somebody, place
+
+
+def test_an_end_that_passes_while_somebody_is_asked_is_noted(tmp_path, monkeypatch):
+    """The next one starts no host that was switched off by then."""
+    up_now, somebody, place = asked_late(tmp_path, monkeypatch, minutes=0)
+    # It leaves a state that has nothing: nobody need ask the cloud.
+    (tmp_path / "cloud/opened").touch()
+    with pytest.raises(FathometerError, match="it was begun"):
+        up_now("30m")
+    somebody.now += timedelta(minutes=29)
+    somebody.late = timedelta(minutes=2)
+    with pytest.raises(FathometerError, match="it was begun"):
+        up_now("4h")
+    assert place().last("hosts.ended")["at"] == "2026-11-23T12:30:00+00:00"
+    assert place().settings["expires"] == "2026-11-23T16:29:00Z"
 
 
 def test_a_study_goes_on_until_somebody_agreed_to_the_removal(person):

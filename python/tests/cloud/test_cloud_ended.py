@@ -28,6 +28,8 @@ def test_hosts_that_were_ended_are_told_and_how_they_are_started(person, jump):
     # Their new end lies ahead: neither that nor anything else says that they run.
     said = ended(person.popen(*person.run_words(), program=(QUICK,)), 1)
     assert f"{name} does not answer to SSH" in said
+    assert "`az vm start --ids " in said
+    assert "then `fathom cloud up azure-zones` looks again" in said
     assert person.study_kinds() == []
     assert "does not answer" in ended(person.popen("up", "azure-zones", "--yes", program=(QUICK,)), 1)
     person.az("vm", "start", "--ids", off)
@@ -48,6 +50,38 @@ def test_hosts_that_run_beyond_their_end_are_gone_on_with(person):
     assert "looking" not in person("up", "azure-zones", "--for", "5h", "--yes")
     person("down", "azure-zones", "--yes")
     person.nothing_is_left()
+
+
+def test_run_looks_whether_hosts_run_whose_end_has_passed(person):
+    """Nobody had called `up` since, which alone noted it: the study began, and its error told of SSH."""
+    person.up()
+    person.end_has_passed()
+    person.az("vm", "deallocate", "--ids", SERVER)
+    said = ended(person.popen(*person.run_words(), "--yes", program=(QUICK,)), 1)
+    assert "server-zone-1 (10.60.1.20) does not answer to SSH: its hosts were ended at " in said
+    assert "`az vm start --ids " in said
+    # Started without a new end it would run on, and cost.
+    assert "then `fathom cloud up azure-zones --for 4h` looks again" in said
+    assert person.study_kinds() == []
+    person.az("vm", "start", "--ids", SERVER)
+    assert "looking whether they run" in person(*person.run_words(), "--yes")
+    person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
+@pytest.mark.parametrize("says", [None, ()], ids=["now", "of before"])
+def test_only_what_the_cloud_says_now_tells_whether_a_host_runs(tmp_path, monkeypatch, says):
+    place = LabPlace(tmp_path)
+    place.note("cloud.begun", lab="a-lab")
+    place.note("hosts.ended", at="2026-11-25T12:00:00+00:00")
+    monkeypatch.setattr("fathometer.cloud.keys.silent", lambda *_: [])
+    there = [Resource("m.a", "aws_instance", AWS)]
+    if says is None:
+        with pytest.raises(FathometerError, match=r"m\.a does not run"):
+            must_run(Work(place, "a-lab", yes=True), None, None, there)
+    else:
+        must_run(Work(place, "a-lab", yes=True), None, None, there, says=says)
+        assert place.has("hosts.answered")
 
 
 AWS = {"id": "i-1", "arn": "arn:aws:ec2:eu-west-2:111111111111:instance/i-1", "instance_state": "stopped"}

@@ -72,7 +72,7 @@ def test_a_killed_study_in_the_way_of_another_is_named_with_how_it_is_ended(pers
     said = person(*words, *other, code=1)
     assert f"the study in {person.recordings} was killed, and what it started may be in the way" in said
     assert "it is the reflector of another study of ours, " in said
-    up = "`fathom cloud up azure-zones --var port=7007`"
+    up = "`fathom cloud up azure-zones --var port=7009`"
     assert f". Another port: {up}, then `fathom cloud run azure-zones` with a new --output" in said
     stop = [sys.executable, "-c", "from fathometer.cli import main; main()", "study", "stop"]
     person.machine.run(shlex.join([*stop, str(person.recordings)]))

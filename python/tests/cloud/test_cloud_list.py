@@ -178,6 +178,7 @@ def test_the_account_that_things_tell_is_known_when_the_directory_is_gone(tmp_pa
     place.note("cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool=str(tool), lab="aws-zones")
     place.note("where", owner=None, regions=["eu-west-2"], tag="fathom-zones")
     place.root.mkdir(parents=True)
+    (place.root / "common.tf").write_text('variable "account" {}\n')
     place.state_file.write_text("{}")
     register.note(place, may_exist=True)
     call(Work(place, "aws-zones", yes=True))

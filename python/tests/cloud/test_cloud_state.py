@@ -150,7 +150,6 @@ def test_what_was_begun_in_vain_goes_on_where_nobody_can_ask_the_cloud(person):
     az = person.cloud.parent / "bin/az"
     az.unlink()
     person.up(code=1)
-    (person.place / "labs/azure/zones/terraform.tfstate").write_text("[]")
     (person.cloud / "fail").write_text(json.dumps({SERVER: "SkuNotAvailable"}))
     assert "4 things of 3 kinds are there" in person("up", "azure-zones", "--yes", code=1)
     (person.place / "labs/azure/zones/terraform.tfstate").write_text("[]")

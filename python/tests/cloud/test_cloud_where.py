@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fathometer.cloud import where
+from fathometer.cloud import register, where
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.left import commands_for, look, nothing_left
 from fathometer.cloud.planned import Plan, Resource
@@ -17,6 +17,7 @@ from support.lab_of_namespaces import SERVER
 def begun(tmp_path, monkeypatch):
     """A lab's place, in a cloud; and no cloud of the machine's own."""
     monkeypatch.delenv("ARM_SUBSCRIPTION_ID", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", str(tmp_path))
 
     def begin(cloud):
@@ -37,7 +38,8 @@ def aws_says(tmp_path, account):
 
 def note(place, document, after, tag):
     """What `up` does before it makes a lab."""
-    where.note(place, where.of_plan(place, document, Plan((), (), (), tuple(after))))
+    plan = Plan((), (), (), tuple(after))
+    where.note(place, where.of_plan(where.known(place), document, plan, may_exist=place.may_exist))
     assert tag in where.known(place).tags
 
 
@@ -92,14 +94,14 @@ def test_another_account_is_refused_once_something_was_made(begun, tmp_path):
     aws_says(tmp_path, "111111111111")
     note(place, *planned(region="eu-west-2"))
     aws_says(tmp_path, "222222222222")
-    where.must_be_named(place, "remove the lab")
+    register.must_be_named(place, "remove the lab")
     aws_says(tmp_path, "111111111111")
     note(place, *planned(region="eu-west-2"))
     place.note("apply.started")
-    where.must_be_named(place, "remove the lab")
+    register.must_be_named(place, "remove the lab")
     aws_says(tmp_path, "222222222222")
     with pytest.raises(FathometerError, match="in the account 111111111111, and the environment names 222"):
-        where.must_be_named(place, "remove the lab")
+        register.must_be_named(place, "remove the lab")
 
 
 def test_a_state_shows_that_something_was_made_where_the_journal_does_not(begun):
@@ -108,10 +110,10 @@ def test_a_state_shows_that_something_was_made_where_the_journal_does_not(begun)
     place.note("where", owner="s-1", regions=[], tag="x")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ARM_SUBSCRIPTION_ID", "s-2")
-        where.must_be_named(place, "remove the lab")
+        register.must_be_named(place, "remove the lab")
         place.state_file.touch()
         with pytest.raises(FathometerError, match="in the subscription s-1"):
-            where.must_be_named(place, "remove the lab")
+            register.must_be_named(place, "remove the lab")
 
 
 def test_another_project_is_refused_once_something_was_made(begun):

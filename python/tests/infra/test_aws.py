@@ -31,6 +31,13 @@ def port(rule):
     return rule["ip_protocol"], rule["from_port"], rule["to_port"]
 
 
+def test_a_login_of_another_account_is_refused_by_the_provider(planned):
+    """To it all of the lab seems gone, and `destroy` would forget what goes on costing."""
+    _, _, plan = planned
+    provider = plan["configuration"]["provider_config"]["aws"]
+    assert {*provider["expressions"]["allowed_account_ids"]["references"]} == {"var.account"}
+
+
 def test_nothing_is_open_to_the_world(planned):
     jump, resources, _ = planned
     rules = of(resources, "vpc_security_group_ingress_rule")

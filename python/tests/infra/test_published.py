@@ -1,5 +1,6 @@
 """Every path of `../shared/reference/published.toml` has a root that builds it."""
 
+import calendar
 import functools
 import json
 import re
@@ -66,7 +67,7 @@ OTHERS = {
     ("accelerated_networking", "without_ppg"): "proximity-placement",
     ("accelerated_networking", "with_ppg"): "proximity-placement",
 }
-DATED = re.compile(r"\b\d{1,2} November 2026\b")
+DATED = re.compile(rf"\b\d{{1,2}} (?:{'|'.join(calendar.month_name[1:])}) 20\d\d\b")
 
 # What the root for all of Azure calls a path that two articles have: it is there once.
 IN_ALL = {

@@ -268,7 +268,12 @@ def apply(file):
             hold(address)
             if (CLOUD / "opened").exists():
                 STATE.open("a").close()
-            make(address)
+            try:
+                make(address)
+            except SystemExit:
+                if (CLOUD / "opened").exists():
+                    save(there)
+                raise
             if (CLOUD / "die").exists() and (CLOUD / "die").read_text() == address:
                 os.kill(os.getpid(), signal.SIGKILL)
             there.append(address)

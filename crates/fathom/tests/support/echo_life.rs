@@ -110,6 +110,22 @@ fn a_port_in_use_is_told_to_machines() {
 }
 
 #[test]
+fn a_port_in_use_is_the_error_also_where_no_line_can_be_printed() {
+    let reflector = Reflector::start("127.0.0.1:0", &[]);
+    let address = reflector.tcp.expect("it serves TCP");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let done = Command::new(FATHOM)
+        .args(["echo", "--json", "--listen", &format!("tcp://{address}")])
+        .stdout(full)
+        .output()
+        .expect("it runs");
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains(&format!("cannot listen on tcp {address}")), "{said}");
+    assert!(said.contains("another socket has this TCP port"), "{said}");
+}
+
+#[test]
 fn a_low_port_without_the_right_says_how_to_get_it() {
     let start = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap_or_default();
     if start.trim().parse().is_ok_and(|first: u32| first <= 7) {

@@ -123,8 +123,14 @@ def summary(directory: Path, now: datetime) -> str | None:
         "apply.started", "apply.done", "apply.failed", "destroy.started", "destroy.failed", "destroy.done"
     )
     down = command_for("down", str(begun.get("lab")), place.directory)
+    nothing = f"nothing was made yet{_why_no_more(place, down)}"
+    if register.may_exist(place):
+        # Not by its journal.
+        nothing = (
+            f"what exists is not known, as its journal does not have that its making began; {down} looks"
+        )
     state = {
-        None: f"nothing was made yet{_why_no_more(place, down)}",
+        None: nothing,
         "apply.done": "made",
         "destroy.done": "removed; whether something is left was not found out",
     }.get(None if last is None else str(last["kind"]), "half made, or half removed")

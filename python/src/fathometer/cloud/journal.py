@@ -12,6 +12,7 @@ goes on after any crash.
 | ``approved`` | ``addresses`` (to be made), ``tag``, ``hours``, ``low``, ``high`` ($ an hour), ``unknown`` |
 | ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason``, ``code`` (a signal's: below 0) |
 | ``things.seen`` | the state had something after that, for the first time |
+| ``things.unread`` | whether it had could not be found out |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
 | ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
 | ``hosts.ended`` | ``at``: their end has passed, and they are about to get another |
@@ -43,7 +44,8 @@ from typing import Any, Final
 from fathometer.cloud import labs
 from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
-from fathometer.study.journal import Journal, read_journal
+from fathometer.study.journal import JOURNAL, Journal, read_journal
+from fathometer.study.lock import LOCK
 
 _FILES: Final = "labs"
 _SETTINGS: Final = "lab.auto.tfvars.json"
@@ -56,6 +58,12 @@ _LOGS: Final = "logs"
 KNOWN_HOSTS: Final = "known_hosts"
 STATE: Final = "terraform.tfstate"
 _ASIDE: Final = "errored.tfstate"
+STUDY: Final = "study.toml"
+OWN_FILES: Final = frozenset(
+    {JOURNAL, LOCK, _FILES, f"{_FILES}.new", _LOGS, STUDY, "study.new"}
+    | {KNOWN_HOSTS, f"{KNOWN_HOSTS}.new", f"{KNOWN_HOSTS}.look"}
+)
+"""All that a lab has in its directory."""
 
 
 def usual(lab: str) -> Path:
@@ -133,10 +141,10 @@ class LabPlace:
 
     def _begin(self, root: labs.Root, tool: str) -> None:
         if self.begun is None:
-            others = [entry.name for entry in self.directory.iterdir() if entry.name != ".lock"]
+            others = [entry.name for entry in self.directory.iterdir() if entry.name != LOCK]
             if states := self.states:
                 raise self._wrong(f"its journal is gone, and {states[0]} is there, which `down` looks at")
-            if others and others != ["journal.jsonl"]:
+            if others and others != [JOURNAL]:
                 raise self._wrong("it holds something else")
             self.note(
                 "cloud.begun",
@@ -223,11 +231,12 @@ class LabPlace:
     @property
     def begun_in_vain(self) -> bool:
         """Whether its making ended in order each time, and left nothing in the state: one that is empty is as
-        the tool left it.
+        the tool left it. `down` notes what is in it (`things.seen`) before it removes that: whoever made it
+        may have been killed before.
         """
         last = self.last("apply.started", "apply.done", "apply.failed")
         in_order = last is not None and last["kind"] == "apply.failed" and int(last.get("code", -1)) >= 0
-        return in_order and self.state_file.exists() and not self.has("things.seen")
+        return in_order and self.state_file.exists() and self.last("things.seen", "things.unread") is None
 
     @property
     def is_state_lost(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -10,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fathometer.clean import cleaned
-from fathometer.cloud import keys, left, running, sshkey, where
+from fathometer.cloud import keys, left, register, running, sshkey, where
 from fathometer.cloud.journal import KNOWN_HOSTS, PROPOSAL, LabPlace
-from fathometer.cloud.labs import Root
+from fathometer.cloud.labs import Root, variables_of
 from fathometer.cloud.planned import ENDS, HOSTS, Plan, read_plan
 from fathometer.cloud.prices import Price, estimate
 from fathometer.cloud.settings import Given, Proposal, propose
 from fathometer.cloud.tool import VARIABLE, find_tool, message, not_passed_on
-from fathometer.cloud.work import Work, ending, expires, moment, remaining, table, tell
+from fathometer.cloud.work import Work, ending, expires, moment, note_things, remaining, table, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 from fathometer.study.outputs import Lab, read_lab
@@ -49,7 +48,7 @@ def plan(work: Work, root: Root, given: Given) -> Plan:
         if what := work.emptied_state():
             ask = f"{work.command('up')} asks the cloud first what it has of the lab"
             work.say(f"{work.place.state_file} {what}: {ask}")
-        if work.place.may_exist:
+        if register.may_exist(work.place):
             if reminder := remaining(work.place, _utc_now()):
                 work.say(reminder)
         else:
@@ -62,13 +61,13 @@ def plan(work: Work, root: Root, given: Given) -> Plan:
 def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
     """Makes a lab, or what is left of it to be made."""
     with work.held():
-        running.note_end(work.place, clock())
         proposal, planned, price, asked = _plan(work, root, given, clock())
         if planned.is_empty:
             work.say("everything of it is there")
             # Another file may have the same key.
+            running.note_end(work.place, clock())
             proposal.take(work.place)
-            _note_things(work)
+            note_things(work)
             if not work.place.is_made:
                 # A crash between the last thing and its entry.
                 work.place.note("apply.done")
@@ -83,6 +82,8 @@ def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
             else:
                 _approve(work, planned, price, proposal, clock)
             where.note(work.place, asked)
+            # It may have passed while somebody was asked.
+            running.note_end(work.place, clock())
             proposal.take(work.place)
             if any(resource.kind in HOSTS for resource in (*planned.made, *planned.removed)):
                 # One at the address of another, also of one that vanished, has keys of its own.
@@ -111,13 +112,14 @@ def _must_not_be_there(work: Work, asked: where.Where) -> None:
     what = work.broken_state() or work.emptied_state()
     if what is None:
         return
-    if place.has("apply.started"):
-        asked = where.both(where.known(place), asked)
+    begun, made = register.may_exist(place), register.where(place)
+    if begun:
+        asked = where.both(made, asked)
     longest = count(left.LONGEST_S // 60, "minute")
     work.say(f"asking the cloud what bears the lab's tag (up to {longest} for each question)")
     answer = left.look(asked)
     number = len(answer.things)
-    if not place.has("apply.started"):
+    if not begun:
         if answer.problem is not None:
             work.say(f"whether another lab has its name could not be found out: {answer.problem}")
         if answer.things:
@@ -128,27 +130,27 @@ def _must_not_be_there(work: Work, asked: where.Where) -> None:
                 "it may be somebody else's: begin with another name, --var name=NAME",
             )
         return
-    begun = f"it was begun, {place.state_file} {what}"
+    words = f"it was begun, {place.state_file} {what}"
     if answer.problem is not None and place.begun_in_vain:
         return
     if answer.problem is not None:
         raise FathometerError(
             "make the lab",
-            f"{begun}, and whether something was made could not be found out: {answer.problem}",
+            f"{words}, and whether something was made could not be found out: {answer.problem}",
             f"then {work.command('up')} again; where you see yourself that nothing of it is there, begin anew"
             " with --directory DIR",
         )
     if answer.things:
         raise FathometerError(
             "make the lab",
-            f"{begun}, and of what bears its tag {count(number, 'thing')} {are(number)} there{asked.words}: "
+            f"{words}, and of what bears its tag {count(number, 'thing')} {are(number)} there{asked.words}: "
             f"{cleaned(answer.things[0])}",
             f"{work.command('down')} lists what is left of it",
         )
     if not place.begun_in_vain:
         # What is made where nobody looked is paid for twice.
         where.must_prove(
-            asked, "make the lab", f"{work.command('up')} again", "begin anew with --directory DIR"
+            made, "make the lab", f"{work.command('up')} again", "begin anew with --directory DIR"
         )
 
 
@@ -191,9 +193,12 @@ def _plan(work: Work, root: Root, given: Given, now: datetime) -> tuple[Proposal
         raise FathometerError(
             "make the lab", "its removal has begun", f"end that first, with {work.command('down')}"
         )
-    if place.may_exist:
+    if register.may_exist(place):
         # In another place everything would seem gone.
-        where.must_be_named(place, "make the lab")
+        register.must_be_named(place, "make the lab")
+        where.must_be_guarded(
+            register.where(place), variables_of(place.root), "make the lab", f"{work.command('up')} again"
+        )
         _state_must_be_whole(work)
     place.begin(root, place.program if place.begun is not None else work.named or find_tool(None))
     work.register()
@@ -214,7 +219,8 @@ def _plan(work: Work, root: Root, given: Given, now: datetime) -> tuple[Proposal
         raise work.failed("plan the lab", ended, "up", f"set it with {' and '.join(ways)}" if ways else None)
     document = json.loads(work.tool.output("show", "-json", _PLAN))
     planned = read_plan(document)
-    return proposal, planned, estimate(planned.after), where.of_plan(place, document, planned)
+    asked = where.of_plan(register.where(place), document, planned, may_exist=register.may_exist(place))
+    return proposal, planned, estimate(planned.after), asked
 
 
 def _state_must_be_whole(work: Work) -> None:
@@ -341,16 +347,6 @@ def _apply(work: Work, number: int) -> None:
     work.register(may_exist=True)
     ended = work.step("apply", "apply", "-input=false", "-json", _PLAN, heard=heard)
     (work.place.root / _PLAN).unlink(missing_ok=True)
-    _note_things(work)
+    note_things(work)
     if ended.code != 0 or ended.interrupted:
         raise work.failed("make the lab", ended, "up")
-
-
-def _note_things(work: Work) -> None:
-    """Notes that the state has something, and where that is: what asks the cloud later goes by it."""
-    with contextlib.suppress(FathometerError):
-        there = work.exists()
-        where.note_things(work.place, there)
-        work.register()
-        if there and not work.place.has("things.seen"):
-            work.place.note("things.seen")

@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 from fathometer.cloud import running
-from fathometer.cloud.journal import KNOWN_HOSTS
+from fathometer.cloud.journal import KNOWN_HOSTS, STUDY
 from fathometer.cloud.labs import variables_of
 from fathometer.cloud.make import key_of, know_hosts, outputs
 from fathometer.cloud.page import may_replace, page_of
@@ -22,6 +23,9 @@ from fathometer.study.read import read_study
 from fathometer.study.run import run_study
 from fathometer.study.watch.terminal import view_of_own
 from fathometer.study.words import duration_text
+
+_SSH_PORT: Final = 22
+_LAST_PORT: Final = 65_535
 
 
 def run(
@@ -60,10 +64,13 @@ def run(
             may_replace(work, page_of(output))
         work.prepare("run")
         lab = outputs(work)
-        running.must_run(work, lab, key_of(work), ())
+        # An end that passed since `up` may have been that of the hosts, too. What the state has of them is
+        # as old as the last `up`: it says how they are started, and not whether they run.
+        running.note_end(work.place, datetime.now(UTC))
+        running.must_run(work, lab, key_of(work), work.exists(), says=())
         know_hosts(work, lab)
         # A study's paths go from its file's directory, and `--like` names its policies' files from there.
-        file = work.place.directory / "study.toml"
+        file = work.place.directory / STUDY
         known = str(work.place.directory / KNOWN_HOSTS)
         goes_on = last is not None and Path(str(last["output"])) == output and like is None and file.is_file()
         # Of other hosts, ports or users it is another study.
@@ -94,8 +101,7 @@ def run(
 
 def _say_unlike(work: Work, like: Path | None) -> None:
     """That a study that is made anew measures the usual, where an earlier one measured what another does."""
-    entries = [e for e in work.place.entries if e.get("kind") == "study.started"]
-    before = next((str(e["like"]) for e in reversed(entries) if e.get("like")), None)
+    before = _like_before(work)
     if like is None and before is not None:
         work.say(
             f"a new study, which measures ten samples a second for 25s: --like {shlex.quote(before)} measures"
@@ -103,11 +109,25 @@ def _say_unlike(work: Work, like: Path | None) -> None:
         )
 
 
+def _like_before(work: Work) -> str | None:
+    """What the last study that was done measured like another, or one that was started since; None: what was
+    done last measured the usual.
+    """
+    entries = [e for e in work.place.entries if e.get("kind") in {"study.started", "study.done"}]
+    done = next((n for n, e in reversed([*enumerate(entries)]) if e["kind"] == "study.done"), 0)
+    # That one's start, and all that follows.
+    began = next((n for n in range(done, 0, -1) if entries[n]["kind"] == "study.started"), 0)
+    return next((str(e["like"]) for e in reversed(entries[began:]) if e.get("like")), None)
+
+
 def _of_lab(work: Work, error: FathometerError) -> FathometerError:
     """An error of the study's with what can be done about it on a lab, whose study nobody writes by hand."""
     if not isinstance(error, PortTakenError) or "port" not in variables_of(work.place.root):
         return error
-    other = DEFAULT_PORT + (error.port == DEFAULT_PORT)
+    other = error.port + 1
+    # The lab takes none that is SSH's.
+    other += other == _SSH_PORT
+    other = other if other <= _LAST_PORT else DEFAULT_PORT
     up = work.command("up", "--var", f"port={other}")
     remedy = f"{error.remedy}. Another port: {up}, then {work.command('run')} with a new --output"
     return PortTakenError(error.operation, error.object, remedy, error.port)

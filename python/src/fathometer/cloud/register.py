@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fathometer.cloud.journal import LabPlace, all_usual
-from fathometer.cloud.where import Where, both, known
+from fathometer.cloud.where import Where, both, known, must_be_asked
 from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
 
@@ -86,15 +86,30 @@ def file_of(place: LabPlace) -> Path:
 
 
 def may_exist(place: LabPlace) -> bool:
-    """Whether the making of a lab was begun, as its entry has it: its journal may be an older copy."""
-    entry = _entry(place)
+    """Whether something of a lab may have been made. Its journal may be an older copy: its entry says it,
+    too, and so does one that nobody can read.
+    """
+    if place.may_exist:
+        return True
+    try:
+        entry = _entry(place)
+    except FathometerError:
+        return True
     return entry is not None and entry.may_exist
 
 
 def where(place: LabPlace) -> Where:
-    """Where a lab is, as its journal and its entry have it. Raises as `known` does."""
+    """Where a lab is, as its journal and its entry have it. Raises `FathometerError` where the entry cannot
+    be read, and as `known` does.
+    """
     entry = _entry(place)
     return known(place) if entry is None else both(entry.where, known(place))
+
+
+def must_be_named(place: LabPlace, operation: str) -> None:
+    """Raises `FathometerError` where the environment names another place than the lab's."""
+    if may_exist(place):
+        must_be_asked(where(place), operation)
 
 
 def note(place: LabPlace, *, may_exist: bool) -> str | None:
@@ -102,7 +117,11 @@ def note(place: LabPlace, *, may_exist: bool) -> str | None:
     before is never taken back: a lab's journal may be an older copy.
     """
     file = file_of(place)
-    before = _entry(place)
+    try:
+        before = _entry(place)
+    except FathometerError as error:
+        # What it says that the journal does not would be lost.
+        return error.object
     try:
         place_of_it = where(place)
     except (FathometerError, ValueError, TypeError, OSError):
@@ -139,11 +158,19 @@ def forget(place: LabPlace) -> None:
 
 
 def _entry(place: LabPlace) -> Entry | None:
-    """A lab's; None: it has none, or one that cannot be read."""
+    """A lab's; None: it has none. Raises `FathometerError` where it has one that cannot be read."""
+    file = file_of(place)
     try:
-        return _read(file_of(place))
-    except _UNREADABLE:
+        return _read(file)
+    except FileNotFoundError:
         return None
+    except _UNREADABLE:
+        raise FathometerError(
+            "find out where the lab is",
+            f"{file} cannot be read",
+            "look into it, and if a newer fathom wrote it, use that; once it is moved elsewhere, the lab's"
+            " journal alone counts",
+        ) from None
 
 
 def _directory() -> Path:

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from fathometer.clean import cleaned
 from fathometer.cloud import left, register, where
-from fathometer.cloud.journal import STATE, removed
+from fathometer.cloud.journal import OWN_FILES, STATE, removed
+from fathometer.cloud.labs import variables_of
 from fathometer.cloud.planned import Resource
 from fathometer.cloud.prices import estimate
 from fathometer.cloud.tool import LOOK_S, message, wait_for_tool
-from fathometer.cloud.work import RefusedStateError, Work, named_by, table, tell
+from fathometer.cloud.work import RefusedStateError, Work, named_by, note_things, table, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 from fathometer.reading import digest
@@ -39,8 +40,8 @@ def down(work: Work, *, by_state: bool) -> None:
     with work.held(end_earlier=True):
         shutil.rmtree(removed(work.place.directory), ignore_errors=True)
         words = "by its journal nothing of it was ever made"
-        if work.place.may_exist or register.may_exist(work.place):
-            where.must_be_asked(register.where(work.place), "remove the lab")
+        if register.may_exist(work.place):
+            register.must_be_named(work.place, "remove the lab")
             if not _state_is_lost(work):
                 _destroy(work, agreed=agreed)
             _look(work, by_state=by_state)
@@ -61,9 +62,17 @@ def _without_journal(work: Work, *, by_state: bool) -> None:
     if (gone := removed(directory)).is_dir():
         _end_removal(work, gone)
         return
+    if states := work.place.states:
+        raise FathometerError(
+            "remove the lab",
+            f"{directory / JOURNAL} is gone, {states[0]} names nothing, and where the lab was is not known",
+            "look yourself wherever it may have been; where nothing of it is left, remove the directory",
+        )
+    unreadable = register.entries()[1]
+    what = f", and {unreadable[0]}, which may be of it, cannot be read" if unreadable else ""
     raise FathometerError(
         "remove the lab",
-        f"{directory} holds none",
+        f"{directory} holds none{what}",
         "name its --directory; `fathom cloud list` names the labs that are known",
     )
 
@@ -72,23 +81,32 @@ def _must_name_nothing(work: Work, entry: register.Entry | None) -> None:
     """Raises `FathometerError` where a state lies beside the journal that is gone, and names things: they
     exist, whatever a cloud answers that may not even be asked in the right place.
     """
-    for state in work.place.states:
+    # What was set aside is newer than a state that lies beside it: destroyed first, that would be newer yet,
+    # and the tool would refuse the other.
+    for state in sorted(work.place.states, key=lambda one: one.name == STATE):
         number = named_by(state, work.command("down"))
         if number == 0:
             continue
         if number is None:
             work.say(f"{state} is torn: it says nothing")
             continue
-        root = state.parent
-        back = [shlex.join(["terraform", f"-chdir={root}", "state", "push", state.name])]
-        call = [] if state.name == STATE else back
-        call.append(shlex.join(["terraform", f"-chdir={root}", "destroy"]))
+        here = f"-chdir={state.parent}"
+        calls = f"`{shlex.join(['terraform', here, 'destroy'])}`"
+        if state.name != STATE:
+            push = shlex.join(["terraform", here, "state", "push", state.name])
+            calls = f"`{push}`, move {state} elsewhere, and call {calls}"
         things = count(number, "thing") + (entry.where.words if entry is not None else "")
+        knows = entry is not None and entry.may_exist
+        rest = (
+            f"{work.command('down')}, which asks the cloud what is left"
+            if knows
+            else f"look yourself in the cloud whether something is left, and remove {work.place.directory}"
+        )
         raise FathometerError(
             "remove the lab",
             f"{work.place.directory / JOURNAL} is gone, and {state} names {things}",
-            f"put back a copy of the journal, if you have one; else call `{'` and `'.join(call)}` (or `tofu`"
-            f" in the place of `terraform`), then {work.command('down')}, which asks the cloud what is left",
+            f"put back a copy of the journal, if you have one; else call {calls} (or `tofu` in the place of"
+            f" `terraform`), then {rest}",
         )
 
 
@@ -99,6 +117,8 @@ def _look_without_journal(work: Work, entry: register.Entry, *, by_state: bool) 
     asked = entry.where
     where.must_be_asked(asked, "remove the lab")
     wait_for_tool(entry.id, work.say, end=True)
+    # Of one that still worked, its last words.
+    _must_name_nothing(work, entry)
     work.say(f"{entry.directory} does not hold it any more: the cloud is asked what it has of the lab")
     if by_state or asked.cloud == "gcp":
         commands = "; ".join(shlex.join(one) for tag in asked.tags for one in left.commands_for(asked, tag))
@@ -120,7 +140,25 @@ def _look_without_journal(work: Work, entry: register.Entry, *, by_state: bool) 
     _must_be_nothing(work, asked, answer.things)
     where.must_prove(asked, _FIND_OUT, f"{work.command('down')} again", f"remove {entry.file}")
     work.say(left.nothing_left(asked))
+    _remove_rest(work)
     entry.forget()
+
+
+def _remove_rest(work: Work) -> None:
+    """Takes away what lies in the directory of a lab without its journal: `up` begins nothing beside it."""
+    directory = work.place.directory
+    shutil.rmtree(removed(directory), ignore_errors=True)
+    if not directory.exists():
+        return
+    with work.held():
+        if work.place.begun is not None:
+            # Another lab began there meanwhile.
+            return
+        others = sorted({one.name for one in directory.iterdir()} - OWN_FILES)
+        if others:
+            work.say(f"{directory} holds {cleaned(others[0])}, too: look into it, and remove it yourself")
+            return
+        work.place.remove()
 
 
 def _end_removal(work: Work, gone: Path) -> None:
@@ -134,8 +172,8 @@ def _end_removal(work: Work, gone: Path) -> None:
                 "look into it, and remove it or move it elsewhere yourself",
             )
         shutil.rmtree(gone)
-        # The journal that named the cloud is gone; a lab's name begins with it.
-        work.say(left.nothing_left(where.Where(work.lab.partition("-")[0])))
+        # Whether something of the lab is left was found out before, and not now.
+        work.say("it was removed before, and the rest of its directory is now")
         (directory / LOCK).unlink()
         directory.rmdir()
 
@@ -154,7 +192,7 @@ def _stop_study(work: Work) -> bool:
     asks = not work.place.has("destroy.started")
     if asks:
         # Nor is a study ended for a removal that is refused.
-        where.must_be_named(work.place, "remove the lab")
+        register.must_be_named(work.place, "remove the lab")
         is_lost = _say_unfetched(work, output)
         there: tuple[Resource, ...] = ()
         with contextlib.suppress(FathometerError):
@@ -251,11 +289,10 @@ def _destroy(work: Work, *, agreed: bool) -> None:
     last = place.last("destroy.started", "destroy.done")
     if last is not None and last["kind"] == "destroy.done":
         return
-    there: tuple[Resource, ...] = ()
-    with contextlib.suppress(FathometerError):
-        there = work.exists()
-        where.note_things(place, there)
-        work.register()
+    there = note_things(work)
+    where.must_be_guarded(
+        register.where(place), variables_of(place.root), "remove the lab", f"{work.command('down')} again"
+    )
     # Who was asked once is not asked again after a crash.
     if last is None and not agreed:
         _must_be_agreed(work, there, "Remove it?")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from fathometer.cloud import keys
@@ -28,21 +28,29 @@ _RUNNING: Final = {
 def note_end(place: LabPlace, now: datetime) -> None:
     """Notes that the hosts' end has passed, before they get another."""
     ends = expires(place)
-    if ends is not None and ends <= now and place.may_exist:
+    last = place.last("hosts.ended", "hosts.answered")
+    is_noted = last is not None and ends is not None and last.get("at") == ends.isoformat()
+    if ends is not None and ends <= now and place.may_exist and not is_noted:
         place.note("hosts.ended", at=ends.isoformat())
 
 
 def must_run(
-    work: Work, lab: Lab, key: str | None, there: Iterable[Resource], *, patience_s: float | None = None
+    work: Work,
+    lab: Lab,
+    key: str | None,
+    there: Iterable[Resource],
+    *,
+    says: Iterable[Resource] | None = None,
+    patience_s: float | None = None,
 ) -> None:
     """Raises `FathometerError` where hosts do not run whose end has passed since they last answered. `there`
-    is what the cloud said last of the things.
+    is what there is; `says` what the cloud itself said of that now (None: all of it).
     """
     last = work.place.last("hosts.ended", "hosts.answered")
     if last is None or last["kind"] == "hosts.answered":
         return
     hosts = [thing for thing in there if thing.kind in HOSTS]
-    if off := [host for host in hosts if _is_off(host)]:
+    if off := [host for host in (hosts if says is None else says) if _is_off(host)]:
         names = ", ".join(str(host.values.get("name") or host.address) for host in off)
         raise _ended(work, last["at"], f"{names} {_verb(off)} not run", off)
     look = work.place.directory / "known_hosts.look"
@@ -65,11 +73,14 @@ def _ended(work: Work, at: object, what: str, hosts: Sequence[Resource], more: s
     when = "" if ends is None else f": its hosts were ended at {ends:%Y-%m-%d %H:%M} UTC"
     commands = start_commands(hosts)
     start = f"`{'; '.join(commands)}` starts them" if commands else "start them in the cloud's portal"
+    until = expires(work.place)
+    # Without an end of their own they would run on.
+    new_end = () if until is None or until > datetime.now(UTC) else ("--for", "4h")
+    looks, down, up = work.command("up", *new_end), work.command("down"), work.command("up")
     return FathometerError(
         "use the lab's hosts",
         f"{what}{when}, and no later end starts them again",
-        f"{start}, then {work.command('up')} looks again; or {work.command('down')}, and {work.command('up')}"
-        f" makes it anew{more}",
+        f"{start}, then {looks} looks again; or {down}, and {up} makes it anew{more}",
     )
 
 

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from fathometer.cloud import sshkey
+from fathometer.cloud import register, sshkey, where
 from fathometer.cloud.journal import LabPlace
-from fathometer.cloud.labs import Root
+from fathometer.cloud.labs import Root, variables_of
 from fathometer.durations import UNITS, read
 from fathometer.errors import ExitCode, FathometerError
 
@@ -98,7 +98,8 @@ class Proposal:
     def is_as_agreed(self, place: LabPlace) -> bool:
         """Whether it is what the lab's making was begun with. Its end may be later if it is for as long."""
         agreed = (place.last("approved") or {}).get("hours")
-        left_out = {"expires"} if self.hours in {None, agreed} else set()
+        # Which account it is made in changes nothing of what that costs, and may be known since.
+        left_out = {where.ACCOUNT} | ({"expires"} if self.hours in {None, agreed} else set())
         mine, theirs = (
             {k: v for k, v in s.items() if k not in left_out} for s in (self.values, place.settings)
         )
@@ -110,7 +111,7 @@ def propose(place: LabPlace, root: Root, given: Given, now: datetime) -> Proposa
     from `now`. Raises `FathometerError`.
     """
     known = root.variables
-    begun = place.may_exist
+    begun = register.may_exist(place)
     last = place.last("settings") if begun else place.last("planned", "settings")
     last = last or {}
     values = {**(place.planned if last.get("kind") == "planned" else place.settings)}
@@ -142,6 +143,11 @@ def propose(place: LabPlace, root: Root, given: Given, now: datetime) -> Proposa
     hours = given.hours if given.hours is not None else (None if begun else last.get("hours"))
     if "expires" in known and (hours is not None or "expires" not in values or not begun):
         values["expires"] = end_of(_USUAL if hours is None else hours, now)
+    if where.ACCOUNT in variables_of(place.root) and where.ACCOUNT not in given.variables:
+        # One that was only planned may have had another login.
+        owner = register.where(place).owner if begun else None
+        if owner := owner or where.owner_now(root.cloud):
+            values[where.ACCOUNT] = owner
     place.propose(values)
     return Proposal(values, private, hours)
 

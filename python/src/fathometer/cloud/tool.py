@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fathometer.clean import cleaned
-from fathometer.cloud import rescued, where
+from fathometer.cloud import register, rescued, where
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.withheld import Withheld
 from fathometer.errors import FathometerError
@@ -148,7 +148,7 @@ class Tool:
         kept = {name: value for name, value in os.environ.items() if not _OURS.fullmatch(name)}
         # It is asked nothing, asks nothing, and leaves out advice on what to call next.
         extra = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1", MARK: place.id}
-        self._environment = {**kept, **where.environment(place), **extra}
+        self._environment = {**kept, **where.environment(register.where(place)), **extra}
         self._withheld = Withheld(kept)
 
     @property

@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from fathometer.errors import FathometerError
 
 SUBSCRIPTION: Final = "ARM_SUBSCRIPTION_ID"
 _ACCOUNT: Final = ["aws", "sts", "get-caller-identity", "--query", "Account", "--output", "text"]
+_SEE_LOGIN: Final = f"see that `{shlex.join(_ACCOUNT[:3])}` works"
 _LONGEST_S: Final = 60
 _IDS: Final = (
     re.compile(r"/subscriptions/([^/]+)/", re.IGNORECASE),
@@ -28,6 +29,10 @@ _IDS: Final = (
 )
 """In which subscription or account a thing is, by its own id."""
 _KINDS: Final = {"azure": "subscription", "aws": "account", "gcp": "project"}
+ACCOUNT: Final = "account"
+"""The variable of AWS's labs by which the provider refuses the login of any other account."""
+_OWNERS: Final = {"aws": ACCOUNT, "gcp": "project"}
+"""The variable that says whose a lab is."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +69,17 @@ def known(place: LabPlace) -> Where:
     return Where(cloud, owner, tuple(dict.fromkeys(regions)), tuple(dict.fromkeys(tags)))
 
 
-def of_plan(place: LabPlace, document: Mapping[str, Any], plan: Plan) -> Where:
-    """Where a plan makes a lab; raises `FathometerError` where an earlier one made it elsewhere."""
-    before = known(place)
+def of_plan(before: Where, document: Mapping[str, Any], plan: Plan, *, may_exist: bool) -> Where:
+    """Where a plan makes a lab of which something `may_exist` where it was `before`; raises `FathometerError`
+    where that was elsewhere.
+    """
     variables = document.get("variables") or {}
-    owner = owner_now(before.cloud)
-    if before.cloud == "gcp":
-        owner = (variables.get("project") or {}).get("value")
+    # The provider let nobody of another account plan it.
+    owner = (variables.get(_OWNERS.get(before.cloud)) or {}).get("value")
+    if owner is None and before.cloud != "gcp":
+        owner = owner_now(before.cloud)
     # Before anything was made it may still be elsewhere.
-    if place.may_exist:
+    if may_exist:
         _must_be_same(before, owner, "make the lab")
     regions = _regions(before.cloud, variables, plan.after)
     return Where(before.cloud, owner or before.owner, tuple(regions), (plan.tag,) if plan.tag else ())
@@ -117,12 +124,6 @@ def note_things(place: LabPlace, things: Iterable[Resource]) -> None:
                 return
 
 
-def must_be_named(place: LabPlace, operation: str) -> None:
-    """Raises `FathometerError` where the environment names another place than the lab's."""
-    if place.may_exist:
-        must_be_asked(known(place), operation)
-
-
 def must_be_asked(where: Where, operation: str) -> None:
     """Raises `FathometerError` where the environment names another place than this."""
     _must_be_same(where, owner_now(where.cloud), operation)
@@ -134,6 +135,8 @@ def must_prove(made: Where, operation: str, again: str, forget: str) -> None:
     """
     owns = kind(made.cloud)
     today = owner_now(made.cloud)
+    # It may be another by now: a removal takes minutes, and a login may be taken in between.
+    _must_be_same(made, today, operation)
     if made.owner is None:
         raise FathometerError(
             operation,
@@ -148,15 +151,31 @@ def must_prove(made: Where, operation: str, again: str, forget: str) -> None:
             operation,
             f"it was made in the {owns} {made.owner}, and which {owns} the login is of could not be found"
             " out",
-            f"see that `{shlex.join(_ACCOUNT[:3])}` works, then {again}",
+            f"{_SEE_LOGIN}, then {again}",
         )
 
 
-def environment(place: LabPlace) -> dict[str, str]:
-    """What a tool needs to work in the lab's place, where the environment does not say it."""
-    where = known(place)
-    named = os.environ.get(SUBSCRIPTION)
-    return {SUBSCRIPTION: where.owner} if where.cloud == "azure" and where.owner and not named else {}
+def must_be_guarded(where: Where, variables: Collection[str], operation: str, again: str) -> None:
+    """Raises `FathometerError` where a tool may work with a login of another account, to which all of a lab
+    seems gone: files of an earlier version have no variable by which the provider refuses it.
+    """
+    if where.cloud != "aws" or where.owner is None or ACCOUNT in variables or owner_now(where.cloud):
+        return
+    raise FathometerError(
+        operation,
+        f"it was made in the account {where.owner}, and which account the login is of could not be found out",
+        f"{_SEE_LOGIN}, then {again}",
+    )
+
+
+def environment(where: Where) -> dict[str, str]:
+    """What a tool needs to work in a lab's place, where nothing else says it."""
+    if not where.owner:
+        return {}
+    if where.cloud == "aws":
+        # The settings' own value goes before it. It may have been learnt after these were written.
+        return {f"TF_VAR_{ACCOUNT}": where.owner}
+    return {SUBSCRIPTION: where.owner} if where.cloud == "azure" and not os.environ.get(SUBSCRIPTION) else {}
 
 
 def owner_now(cloud: str) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 import typer
 
 from fathometer.clean import cleaned
-from fathometer.cloud import register, rescued
+from fathometer.cloud import register, rescued, where
 from fathometer.cloud.journal import LabPlace, usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate
@@ -158,7 +158,7 @@ class Work:
         """That the state says nothing of a lab that was begun, in words: as a copy of before its making does,
         or one that somebody wrote. None: it says something, or nothing was begun.
         """
-        if not self.place.has("apply.started") or self.place.has("destroy.done") or self.broken_state():
+        if not register.may_exist(self.place) or self.place.has("destroy.done") or self.broken_state():
             return None
         return None if self.exists() else EMPTY
 
@@ -219,7 +219,7 @@ class Work:
         """
         unknown = self.say_what_exists(killed=ended.code < 0)
         # Before a plan that went well nothing of what was given is kept.
-        kept = self.place.may_exist or self.place.has("planned")
+        kept = register.may_exist(self.place) or self.place.has("planned")
         again = self.command(verb) if kept else "the same command with its options"
         if not (unknown and verb == "up" and self.place.state_file.exists()):
             self.say(f"{again} goes on from here")
@@ -259,14 +259,33 @@ class Work:
         """Why the state does not say what exists; None: it does. A tool that comes to its end in order leaves
         none where it made nothing.
         """
-        if not self.place.may_exist or self.place.has("destroy.done"):
+        if not register.may_exist(self.place) or self.place.has("destroy.done"):
             return None
         if self.is_aside():
             return f"{self.place.state_file} is older than what was set aside"
         what = self.broken_state()
-        if what is None or (what == _GONE and not killed):
+        # A journal that does not have the making is an older copy: what was made since had a state.
+        in_order = not killed and self.place.has("apply.started")
+        if what is None or (what == _GONE and in_order):
             return None
         return f"{self.place.state_file} {what}"
+
+
+def note_things(work: Work) -> tuple[Resource, ...]:
+    """What the state has. Notes that it has something, and where that is: what asks the cloud later goes by
+    it. Where nobody can tell, that is noted.
+    """
+    try:
+        there = work.exists()
+    except FathometerError:
+        if not work.place.has("things.unread"):
+            work.place.note("things.unread")
+        return ()
+    where.note_things(work.place, there)
+    work.register()
+    if there and not work.place.has("things.seen"):
+        work.place.note("things.seen")
+    return there
 
 
 def broken(state: Path, down: str) -> str | None:
