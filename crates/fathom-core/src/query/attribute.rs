@@ -148,10 +148,6 @@ pub(super) fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, wa
             Seen::Late if doing == Doing::First && !was_held_up => split.give_one_of(&[Server, Path], ns),
             _ => split.give_half(Server, Path, ns),
         },
-        Doing::Stood => {
-            split.give(Client, ns);
-            split.doubt(Client, &[Server, Path], ns);
-        }
         // Of that what is doubted is reckoned for the whole query.
         Doing::StoodShut => split.give(Client, ns),
         Doing::Waiting | Doing::Hidden(Free) if seen.is_sent() => split.give(Path, ns),
@@ -175,7 +171,7 @@ pub(super) fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, wa
             split.give(Server, ns);
             split.doubt(Server, &[Client, Path], ns);
         }
-        Doing::Tied(Held | Shut) => {
+        Doing::Stood | Doing::Tied(Held | Shut) => {
             split.give(Client, ns);
             split.doubt(Client, &[Server, Path], ns);
         }
