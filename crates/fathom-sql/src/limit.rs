@@ -115,6 +115,7 @@ mod tests {
         while !limit.is_over(10 * S, now) {
             now += S / 20;
         }
-        assert!((71 * S..72 * S).contains(&now), "{now}");
+        // But for what a check may come late by and still run.
+        assert!((71 * S - S / 4..=71 * S).contains(&now), "{now}");
     }
 }
