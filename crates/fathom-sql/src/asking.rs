@@ -50,6 +50,8 @@ pub(crate) struct Book {
     pub(crate) is_abandoned: bool,
     told_ns: u64,
     latest_ns: u64,
+    /// How long connections waited for the recording, in all.
+    waited_ns: u64,
     /// Queries that the user ended, by what became of them: how many, and the first.
     ended: BTreeMap<String, (u64, u64)>,
     is_unseen: bool,
@@ -74,10 +76,19 @@ impl Book {
             };
             self.note(record, text);
         }
+        let recording = if self.waited_ns > 0 { ", with what they waited for the recording," } else { "" };
+        if self.waited_ns > 0 {
+            let waited = time_or_dash(Some(self.waited_ns), 3);
+            let of = if config.connections > 1 { " of all connections together" } else { "" };
+            let text = format!(
+                "queries came faster than they could be recorded: between them {waited}{of} went into waiting for the recording, and into no query's time"
+            );
+            self.note(record, text);
+        }
         if let Some(every) = config.every.filter(|every| self.latest_ns > every.as_nanos() as u64) {
             let [late, every] = [self.latest_ns, every.as_nanos() as u64].map(|ns| time_or_dash(Some(ns), 3));
             let text = format!(
-                "the queries took longer than the {every} from one to the next: the latest began {late} late"
+                "the queries{recording} took longer than the {every} from one to the next: the latest began {late} late"
             );
             self.note(record, text);
         }
@@ -179,6 +190,11 @@ impl<'a> Shared<'a> {
         // Asked on this connection, and how many sessions were lost since it had an answer.
         let (mut asked, mut lost, mut latest_ns) = (0, 0, 0);
         loop {
+            // What the recording takes is in no query.
+            let waited_ns = self.record.wait(|| self.is_ended());
+            if waited_ns > 0 {
+                self.book().waited_ns += waited_ns;
+            }
             if !plan.is_over(plan.due_ns(asked), asked)
                 && let Err(error) = turns.log_in(asked)
             {

@@ -15,6 +15,7 @@ mod ordinary;
 mod packed;
 #[cfg(unix)]
 mod pipes;
+mod queries;
 mod room;
 mod stopped;
 

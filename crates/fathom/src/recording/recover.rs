@@ -40,7 +40,7 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
     let read = if json {
         let report = json!({
             "format": 1, "recording": directory, "needed": done.needed, "samples": done.rows,
-            "lost": done.lost, "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
+            "lost": done.lost, "queries_lost": done.queries_lost, "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
             "findings": done.findings,
         });
         output::print("the result", &format!("{report}\n"))?
@@ -52,13 +52,19 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
         lines.push(if done.ended_at.is_none() {
             format!("{dir}: nothing was recorded: its probe ended as soon as it had begun")
         } else if done.needed {
-            let Recovery { rows, lost, torn_bytes, .. } = done;
+            let Recovery { rows, lost, queries_lost, torn_bytes, .. } = done;
             let lost = match lost {
                 0 => String::new(),
                 lost => format!("; {} sent without a row, now recorded as lost", count(lost, "sample")),
             };
+            let queries = match queries_lost {
+                0 => String::new(),
+                lost => {
+                    format!("; {} without a row, now recorded as lost", count(lost, "query"))
+                }
+            };
             let (saved, torn) = (count(rows, "sample"), count(torn_bytes, "torn byte"));
-            format!("{dir}: recovered {saved}, {torn} cut off{lost}")
+            format!("{dir}: recovered {saved}, {torn} cut off{lost}{queries}")
         } else {
             match (done.is_in_order(), done.findings.is_empty()) {
                 (true, _) => format!("{dir}: nothing to recover"),
