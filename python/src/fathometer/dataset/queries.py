@@ -175,8 +175,8 @@ def failure(error: str) -> str:
 
 
 def read_queries(directory: Place, manifest: Manifest, events: Sequence[Event]) -> Queries | None:
-    """The queries of a recording; None: it is of something else. What cannot be read, or is missing, stands in
-    `damage`; the others are read.
+    """The queries of a recording; None: it is of something else. What cannot be read, or is missing,
+    stands in `damage`; the others are read.
     """
     asked = manifest.probe.get("sql")
     if not isinstance(asked, dict):

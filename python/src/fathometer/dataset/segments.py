@@ -155,6 +155,7 @@ def _bounds(file: Any, name: str) -> tuple[int, int]:  # noqa: ANN401 - a Parque
 
 
 def checksum(path: FilePath) -> int:
+    """CRC-32 (IEEE 802.3) of a whole file."""
     crc = 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
