@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -276,14 +276,19 @@ fn closing(sent: u64, answered: u64, age_ns: u64) -> EventKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_recording::Tool;
     use crate::backlog::MOST_WAITING;
+    use fathom_recording::Tool;
     use std::path::Path;
     use std::sync::Mutex;
     use std::time::Instant;
 
     /// More than two files of them.
     const QUERIES: u64 = 9_000;
+
+    /// One that was answered at once.
+    fn query() -> Query {
+        Query { turns: 1, ..Query::default() }
+    }
 
     /// A recording whose queries cannot be written from the beginning; `told` is told of trouble.
     fn begin(dir: &Path, asked: u64, tell: fn(&str)) -> (Record, Writer) {
@@ -296,8 +301,8 @@ mod tests {
         let probe = serde_json::json!({ "sql": { "connections": 2 } });
         let begun = Record::begin(Some(&recording), "a test", remote, probe, tell).unwrap();
         std::fs::create_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
-        for query in 0..asked {
-            begun.0.query(Query { query, connection: query % 2, ..Query::default() }, 0);
+        for number in 0..asked {
+            begun.0.query(Query { query: number, connection: number % 2, ..query() }, mono_ns());
         }
         begun
     }
@@ -360,7 +365,7 @@ mod tests {
             std::thread::yield_now();
         }
         // A later one has its own number.
-        record.query(Query { query: ASKED, ..Query::default() }, 0);
+        record.query(Query { query: ASKED, ..query() }, mono_ns());
         record.beside_is_over();
         let each = [0, 1].map(|of| serde_json::json!({ "queries": (ASKED + 2 - of) / 2, "failed": 0 }));
         let (lost, ended) =
@@ -370,6 +375,60 @@ mod tests {
         ended.expect_err("it is not whole");
         let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
         assert!(verified.findings.is_empty(), "{verified:?}");
+    }
+
+    /// Queries that come faster than they can be written: a free disk loses none, and who waits says for how long.
+    #[test]
+    fn queries_wait_for_a_recording_that_is_behind() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        /// Three times what is kept at most.
+        const EACH: u64 = 3 * MOST_WAITING / 2;
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("kept");
+        let (record, writer) = begin(&dir, 0, |line| TOLD.lock().unwrap().push(line.to_owned()));
+        std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
+        let number = Mutex::new(0..);
+        let waited_ns: u64 = std::thread::scope(|scope| {
+            let asks = |connection| {
+                let (record, number) = (&record, &number);
+                scope.spawn(move || {
+                    let asked = (0..EACH).map(|_| {
+                        let waited_ns = record.wait(|| false);
+                        let mut number = number.lock().unwrap();
+                        let query = Query { query: number.next().unwrap(), connection, ..query() };
+                        record.query(query, mono_ns());
+                        waited_ns
+                    });
+                    asked.sum::<u64>()
+                })
+            };
+            let asking = [asks(0), asks(1)];
+            asking.map(|of| of.join().unwrap()).into_iter().sum()
+        });
+        record.beside_is_over();
+        let (lost, ended) = record.end(writer, serde_json::json!({ "queries": 2 * EACH, "failed": 0 }));
+        assert!(lost == Some(Lost::default()) && ended.is_ok(), "{ended:?}");
+        assert!(waited_ns > 0);
+        let told = TOLD.lock().unwrap();
+        let [line] = &told[..] else { panic!("{told:?}") };
+        assert!(line.starts_with("the recording is 8192 queries behind"), "{line}");
+        let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
+        assert!(verified.is_sound() && verified.queries == Some(2 * EACH), "{verified:?}");
+    }
+
+    /// Nobody waits for a disk that takes nothing, nor when the run is over.
+    #[test]
+    fn a_disk_that_takes_nothing_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (record, writer) = begin(&dir.path().join("kept"), MOST_WAITING, |_| {});
+        record.wait(|| false);
+        record.beside_is_over();
+        record.end(writer, Value::Null).1.expect_err("they are lost");
+        let behind = Backlog::new(|_| {});
+        (0..crate::backlog::MOST_BEHIND).for_each(|_| assert!(behind.take(&query())));
+        behind.wait(|| true);
+        behind.stuck(true);
+        assert_eq!(behind.wait(|| false), 0);
     }
 
     /// What a run says of its connections in the end is held against their rows.

@@ -1,6 +1,7 @@
 //! A run: logs in, begins what measures beside, has its connections ask, and says what it came to.
 
 use crate::asking::{Book, Shared};
+use crate::backlog::Lost;
 use crate::beside::Beside;
 use crate::counts::Counting;
 use crate::limit::Limit;
@@ -9,7 +10,6 @@ use crate::looks::{Looker, Looks};
 use crate::mysql::Mysql;
 use crate::protocol::{Facts, Protocol, Watch};
 use crate::query::Asker;
-use crate::backlog::Lost;
 use crate::record::Record;
 use crate::session::{self, Login, Session};
 use crate::tds::Tds;

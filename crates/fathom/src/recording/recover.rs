@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Open segments become Parquet, a torn last record is cut off and counted, and the recording gets the end that its \
 last evidence tells. A second call changes nothing. A running recording is refused. Samples that were sent more than \
-1.5 s before the probe was killed have their rows, or are counted as lost.
+1.5 s before the probe was killed have their rows, or are counted as lost. Queries (`fathom sql`) that are missing \
+between others are counted as lost.
 
 Exit code 0: in order, and `fathom recording verify` finds it sound; 1: something beyond a torn tail could not be read, a \
 law of the format is broken, or it failed.
