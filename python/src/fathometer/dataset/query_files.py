@@ -106,6 +106,7 @@ def _missing(ordinal: int, files: int, length: int) -> Damage:
 def _table(path: Place, listed: Listed | None) -> pa.Table | Damage:
     """The rows of a file, or why they do not count."""
     length = 0
+    data: Any
 
     def broken(reason: str) -> Damage:
         return Damage(path.name, 0, length, False, reason)
@@ -115,13 +116,14 @@ def _table(path: Place, listed: Listed | None) -> pa.Table | Damage:
             content = path.read_bytes()
             length, data = len(content), pa.BufferReader(content)
         else:
-            length, content = path.stat().st_size, None
-            data: Any = regular_for_arrow(path)
+            length = path.stat().st_size
+            data = regular_for_arrow(path)
         with data:
             if listed is not None:
                 if length != listed.bytes:
                     return broken(f"it should have {count(listed.bytes, 'byte')}")
-                if (checksum(path) if content is None else zlib.crc32(content)) != listed.crc32:
+                crc = zlib.crc32(content) if isinstance(path, RemotePath) else checksum(path)
+                if crc != listed.crc32:
                     return broken("it does not have the checksum its event states")
             with pq.ParquetFile(data) as file:
                 if not file.schema_arrow.remove_metadata().equals(_schema_of(file.schema_arrow)):
