@@ -500,6 +500,24 @@ pub enum EventKind {
         /// As `fathom sql --json` prints it (docs/databases.md).
         result: serde_json::Value,
     },
+    /// A file of queries is full, or the last: it changes no more.
+    #[serde(rename = "queries.closed")]
+    QueriesClosed {
+        /// File name within the recording.
+        file: String,
+        /// Rows in it.
+        rows: u64,
+        /// Its size.
+        bytes: u64,
+        /// CRC-32 (IEEE 802.3) of the whole file.
+        crc32: u32,
+    },
+    /// Told by recovery: queries of a run that was killed, which have no row though later ones have.
+    #[serde(rename = "queries.lost")]
+    QueriesLost {
+        /// How many.
+        queries: u64,
+    },
     /// What has become known of this connection's datagrams since the last such event: lost which way, twice, out of order.
     #[serde(rename = "loss.attributed")]
     LossAttributed {

@@ -27,13 +27,14 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 
 /// Events of the files themselves.
-const BOOKKEEPING: [&str; 7] = [
+const BOOKKEEPING: [&str; 8] = [
     "recording.rotated",
     "recording.continues",
     "recording.started",
     "recording.ended",
     "recording.recovered",
     "segment.closed",
+    "queries.closed",
     "schedule.progress",
 ];
 

@@ -309,6 +309,7 @@ pub fn text(heading: &Heading, s: &Statistics) -> String {
         "recording.started",
         "recording.ended",
         "segment.closed",
+        "queries.closed",
         "connection.opening",
         "connection.opened",
         "connection.closed",

@@ -1,10 +1,10 @@
 //! `queries-NNNNN.parquet`: one row a query of a database. The newest file is replaced, whole, whenever rows were added: a reader
-//! and a crash always find whole files.
+//! and a crash always find whole files. One that changes no more is told by a `queries.closed`.
 
-use crate::Error;
-use crate::disk;
+use crate::{Error, disk};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use fathom_core::event::EventKind;
 use fathom_core::query::{PARTIES, Query};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Rows of a file: what is written again when one is added.
-const ROWS: usize = 4_096;
+pub(crate) const ROWS: usize = 4_096;
 
 type Get = fn(&Query) -> Option<i64>;
 
@@ -96,12 +96,23 @@ pub struct Queries {
     ordinal: u32,
     rows: Vec<Query>,
     written: usize,
+    /// The newest file, as it is on the disk.
+    newest: Option<EventKind>,
+    /// Files that are full, and were not asked for yet.
+    closed: Vec<EventKind>,
 }
 
 impl Queries {
     /// In the directory of a recording that has none yet.
     pub fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), ordinal: 0, rows: Vec::new(), written: 0 }
+        Self {
+            dir: dir.to_owned(),
+            ordinal: 0,
+            rows: Vec::new(),
+            written: 0,
+            newest: None,
+            closed: Vec::new(),
+        }
     }
 
     /// Takes a row; it is on the disk after the next [`Queries::flush`] that succeeds. Whether a file is full: flush it then.
@@ -120,9 +131,10 @@ impl Queries {
     pub fn flush(&mut self) -> Result<(), Error> {
         while self.written < self.rows.len() {
             let rows = self.rows.len().min(ROWS);
-            self.write(rows)?;
+            self.newest = Some(self.write(rows)?);
             self.written = rows;
             if rows == ROWS {
+                self.closed.extend(self.newest.take());
                 self.rows.drain(..ROWS);
                 self.written = 0;
                 self.ordinal += 1;
@@ -131,8 +143,18 @@ impl Queries {
         Ok(())
     }
 
+    /// What became full since it was last asked, as events.
+    pub fn take_closed(&mut self) -> Vec<EventKind> {
+        std::mem::take(&mut self.closed)
+    }
+
+    /// Ends it: the last file, as an event, where it is not full.
+    pub fn close(&mut self) -> Option<EventKind> {
+        self.newest.take()
+    }
+
     /// The newest file, with so many rows.
-    fn write(&self, rows: usize) -> Result<(), Error> {
+    fn write(&self, rows: usize) -> Result<EventKind, Error> {
         let path = self.dir.join(name(self.ordinal));
         let temporary = self.dir.join(format!("{}.tmp", name(self.ordinal)));
         let bytes =
@@ -142,12 +164,37 @@ impl Queries {
         disk.write(&file, &[&bytes]).map_err(Error::io("write", &temporary))?;
         disk.sync(&file).map_err(Error::io("sync", &temporary))?;
         disk.rename(&temporary, &path).map_err(Error::io("rename into place", &path))?;
-        disk.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))
+        disk.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))?;
+        let crc32 = crc32fast::hash(&bytes);
+        Ok(EventKind::QueriesClosed {
+            file: name(self.ordinal),
+            rows: rows as u64,
+            bytes: bytes.len() as u64,
+            crc32,
+        })
     }
 }
 
 pub(crate) fn name(ordinal: u32) -> String {
     format!("queries-{ordinal:05}.parquet")
+}
+
+/// The number in a file's name; `None`: it is no such file.
+pub(crate) fn ordinal(file: &str) -> Option<u32> {
+    let number = file.strip_prefix("queries-")?.strip_suffix(".parquet")?.parse().ok()?;
+    (name(number) == file).then_some(number)
+}
+
+/// What a run leaves that is killed while it writes a file.
+pub(crate) fn leftover(dir: &Path) -> Result<Option<PathBuf>, Error> {
+    for entry in std::fs::read_dir(dir).map_err(Error::io("list", dir))? {
+        let file = entry.map_err(Error::io("list", dir))?;
+        let is_one = file.file_name().to_string_lossy().strip_suffix(".tmp").and_then(ordinal).is_some();
+        if is_one && file.file_type().is_ok_and(|kind| kind.is_file()) {
+            return Ok(Some(file.path()));
+        }
+    }
+    Ok(None)
 }
 
 fn encoded(rows: &[Query]) -> Result<Vec<u8>, String> {
@@ -168,14 +215,19 @@ fn encoded(rows: &[Query]) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod unit {
     use super::*;
-    use crate::asked::{self, Rows, Run};
+    use crate::asked::files::Files;
+    use crate::asked::laws::{self, Rows, Run};
     use fathom_core::query::{Rtt, Timeline};
 
     const WALL_NS: i64 = 6_000_000;
 
     /// Two connections, and a wall clock that nobody set.
-    fn check(dir: &Path, broken: impl FnMut(String, &'static str, String)) -> Result<Option<Rows>, Error> {
-        asked::check(dir, Run { connections: 2, back_ns: Some(0) }, broken)
+    fn check(dir: &Path, broken: impl FnMut(String, &'static str, String)) -> Option<Rows> {
+        let files = Files::in_dir(dir).unwrap();
+        let run = Run { connections: 2, back_ns: Some(0), ..Run::default() };
+        let checked = laws::check(&files, run, broken);
+        assert_eq!(checked.damage, []);
+        (!files.is_empty()).then_some(checked.rows)
     }
 
     /// A query of which 1 ms was the path's, 2 the server's and 3 the client's, just after the one before it.
@@ -187,6 +239,8 @@ mod unit {
             query: number,
             started_ns: number as i64 * WALL_NS,
             first_row_ns: Some(3_000_000),
+            rows: 1,
+            turns: 1,
             split: line.end(6_000_000, Some(0), 0),
             ..Query::default()
         }
@@ -194,7 +248,7 @@ mod unit {
 
     fn laws(dir: &Path) -> (Option<u64>, Vec<&'static str>) {
         let mut laws = vec![];
-        (check(dir, |_, law, _| laws.push(law)).unwrap().map(|rows| rows.read), laws)
+        (check(dir, |_, law, _| laws.push(law)).map(|rows| rows.read), laws)
     }
 
     #[test]
@@ -253,10 +307,14 @@ mod unit {
         assert!(!queries.push(Query { started_ns: 0, ..query(7) }));
         assert!(!queries.push(Query { query: 1, first_row_ns: Some(7_000_000), ..query(1) }));
         queries.flush().unwrap();
-        let found = ["queries are numbered upwards from 0", "the first row comes before the last"];
+        let found = [
+            "the first row comes before the last",
+            "transfer_ns is what follows the first row",
+            "queries are numbered upwards from 0",
+        ];
         assert_eq!(laws(dir.path()), (Some(2), found.to_vec()));
         // Seven came before the first.
-        let rows = check(dir.path(), |_, _, _| {}).unwrap().unwrap();
+        let rows = check(dir.path(), |_, _, _| {}).unwrap();
         assert_eq!((rows.read, rows.missing), (2, 7));
     }
 
@@ -273,7 +331,7 @@ mod unit {
                 assert!(!queries.push(Query { query: number, ..query }));
             }
             queries.flush().unwrap();
-            let rows = check(dir.path(), |_, _, _| {}).unwrap().unwrap();
+            let rows = check(dir.path(), |_, _, _| {}).unwrap();
             (rows.each.values().map(|one| (one.read, one.failed)).collect::<Vec<_>>(), laws(dir.path()).1)
         };
         assert_eq!(written(&rows), (vec![(2, 0), (2, 1)], vec![]));

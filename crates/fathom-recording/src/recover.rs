@@ -1,5 +1,6 @@
 //! Putting an interrupted recording in order: open segments become Parquet, torn tails are cut and reported.
 
+use crate::asked::mend::mend;
 use crate::convert::{convert, last_moment};
 use crate::damage::Damage;
 use crate::discard::is_only_begun;
@@ -13,7 +14,7 @@ use crate::recording::Recording;
 use crate::remains::{Remains, SET_ASIDE, damage_of};
 use crate::verify::conservation::Conservation;
 use crate::verify::{Finding, verify};
-use crate::{EVENTS, Error, MANIFEST, Manifest, RESERVE, segment_name};
+use crate::{EVENTS, Error, MANIFEST, Manifest, RESERVE, queries, segment_name};
 use fathom_core::event::{CLIENT_MODE, Event, EventKind, Interrupted, LOST_CRASH, LOST_UNREADABLE};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -28,6 +29,8 @@ pub struct Recovery {
     pub rows: u64,
     /// Rows that are missing, and that are now told as lost.
     pub lost: u64,
+    /// Queries of a database that are missing between others, and that are now told as lost.
+    pub queries_lost: u64,
     /// Bytes at the end of files that were no whole record, and are gone.
     pub torn_bytes: u64,
     /// When the recording ended, by the last evidence in it; `None`: its probe ended before it recorded anything.
@@ -41,7 +44,7 @@ pub struct Recovery {
 impl Recovery {
     fn of(ended_at: Option<Timestamp>) -> Self {
         let (damage, findings) = (Vec::new(), Vec::new());
-        Self { needed: false, rows: 0, lost: 0, torn_bytes: 0, ended_at, damage, findings }
+        Self { needed: false, rows: 0, lost: 0, queries_lost: 0, torn_bytes: 0, ended_at, damage, findings }
     }
 
     /// Whether the recording is in order now, and nothing but torn ends could not be read.
@@ -122,6 +125,9 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
     }
     let leftover = dir.join(format!("{MANIFEST}.tmp"));
     disk.remove(&leftover).map_err(Error::io("remove", &leftover))?;
+    if let Some(leftover) = queries::leftover(dir)? {
+        disk.remove(&leftover).map_err(Error::io("remove", &leftover))?;
+    }
 
     let mut manifest = recording.manifest().clone();
     recovery.needed |= manifest.ended_at.is_none();
@@ -135,6 +141,14 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
             let kind = EventKind::RecordingOverflowed { lost, reason: Some(reason.to_owned()) };
             let event = Event { at: now, mono_ns: evidence.mono_ns, connection, kind };
             events.append(disk, &line_of(&events.path, &event)?)?;
+        }
+        let queries = mend(&recording, manifest.ended_at.is_none())?;
+        recovery.needed |= !queries.events.is_empty();
+        recovery.queries_lost = queries.lost;
+        recovery.damage.extend(queries.damage);
+        last_ns = last_ns.max(queries.over_ns);
+        for kind in queries.events {
+            events.line(disk, &Event { at: now, mono_ns: evidence.mono_ns, connection: None, kind })?;
         }
     }
     if manifest.ended_at.is_none()
@@ -240,7 +254,9 @@ impl Evidence {
             let bookkeeping = match &event.kind {
                 EventKind::SegmentClosed { .. }
                 | EventKind::RecordingRecovered { .. }
-                | EventKind::ClientInterrupted(_) => true,
+                | EventKind::ClientInterrupted(_)
+                | EventKind::QueriesClosed { .. }
+                | EventKind::QueriesLost { .. } => true,
                 EventKind::RecordingOverflowed { reason: Some(reason), .. } => {
                     [LOST_CRASH, LOST_UNREADABLE].contains(&reason.as_str())
                 }

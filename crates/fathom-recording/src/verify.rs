@@ -55,6 +55,8 @@ impl fmt::Display for Finding {
 pub struct Verification {
     /// Rows that were read.
     pub rows: u64,
+    /// Queries of a database that were read; `None`: it is a recording of something else.
+    pub queries: Option<u64>,
     /// Events that were read.
     pub events: u64,
     /// Whether a probe is writing it: a torn tail is then no finding.
@@ -77,7 +79,8 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     // Asked first: one that ends between the two is one that runs, and lacks nothing.
     let running = Recording::is_written(dir);
     if is_only_begun(dir) {
-        return Ok(Verification { rows: 0, events: 0, running, damage: Vec::new(), findings: Vec::new() });
+        let (damage, findings) = (Vec::new(), Vec::new());
+        return Ok(Verification { rows: 0, queries: None, events: 0, running, damage, findings });
     }
     let recording = Recording::open(dir)?;
     let mut findings = Findings::default();
@@ -109,7 +112,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
         findings
             .add_many("samples", "rtt_bucket is the bucket of rtt_ns", count, || text::count(count, "row"));
     }
-    log.queries.check(&recording, running, &mut findings)?;
+    let (queries, unread) = log.queries.check(&recording, running, &mut findings)?.unzip();
     let mut damage = recording.event_damage().to_vec();
     damage.extend_from_slice(samples.damage());
     log.check(&recording, running, rows, &mut findings);
@@ -117,7 +120,9 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
         check_log_sum(&recording, &mut findings)?;
     }
     // Rows that cannot be read are damage, and told as that.
-    if damage.iter().all(|damage| damage.torn) {
+    let is_whole = damage.iter().all(|damage| damage.torn);
+    damage.extend(unread.unwrap_or_default());
+    if is_whole {
         conservation.remains(Remains::set_aside(dir)?);
         conservation.check(&mut findings);
         if let Some(requests) = requests.filter(|_| !running) {
@@ -126,6 +131,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     }
     Ok(Verification {
         rows,
+        queries,
         events: log.count,
         running,
         damage,
@@ -228,13 +234,13 @@ impl EventLog {
             if let Some(requests) = &mut requests {
                 requests.event(&event);
             }
+            log.queries.event(&event.kind);
             match event.kind {
                 EventKind::RecordingEnded { samples, .. } => {
                     log.ended = Some(samples);
                     log.ends += 1;
                 }
                 EventKind::RecordingRecovered { .. } => log.recovered = true,
-                EventKind::SqlEnded { result } => log.queries = Queries::of(&result),
                 EventKind::SegmentClosed { file, rows, bytes, crc32 } => {
                     // An interrupted recovery may list a segment a second time, but never with other content.
                     let before = listed.insert(file.clone(), (rows, bytes, crc32));

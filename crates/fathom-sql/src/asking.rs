@@ -55,6 +55,8 @@ pub(crate) struct Book {
     latest_ns: u64,
     /// Queries that began later than they were due by more than they are apart.
     overdue: u64,
+    /// How long connections waited for the recording, in all.
+    waited_ns: u64,
     /// Queries that the user ended, by what became of them: how many, and the first.
     ended: BTreeMap<String, (u64, u64)>,
     is_unseen: bool,
@@ -94,11 +96,20 @@ impl Book {
             };
             self.note(record, text);
         }
+        let recording = if self.waited_ns > 0 { ", with what they waited for the recording," } else { "" };
+        if self.waited_ns > 0 {
+            let waited = time_or_dash(Some(self.waited_ns), 3);
+            let of = if config.connections > 1 { " of all connections together" } else { "" };
+            let text = format!(
+                "queries came faster than they could be recorded: between them {waited}{of} went into waiting for the recording, and into no query's time"
+            );
+            self.note(record, text);
+        }
         if let Some(every) = config.every.filter(|_| self.overdue > 0) {
             let [late, every] = [self.latest_ns, every.as_nanos() as u64].map(|ns| time_or_dash(Some(ns), 3));
             let (of, all) = (self.overdue, count(self.outcome.queries(), "query"));
             let text = format!(
-                "{of} of {all} began more than the {every} from one to the next after they were due, the latest {late}: those before took too long"
+                "{of} of {all} began more than the {every} from one to the next after they were due, the latest {late}: those before{recording} took too long"
             );
             self.note(record, text);
         }
@@ -213,6 +224,11 @@ impl<'a> Shared<'a> {
         // Asked on this connection, and how many sessions were lost since it had an answer.
         let (mut asked, mut lost, mut latest_ns) = (0, 0, 0);
         loop {
+            // What the recording takes is in no query.
+            let waited_ns = self.record.wait(|| self.is_ended());
+            if waited_ns > 0 {
+                self.book().waited_ns += waited_ns;
+            }
             if !plan.is_over(plan.due_ns(asked), asked)
                 && let Err(error) = turns.log_in(asked)
             {

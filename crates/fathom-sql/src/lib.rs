@@ -10,6 +10,7 @@
 //! else here knows one.
 
 mod asking;
+mod backlog;
 mod beside;
 mod cancel;
 mod channel;

@@ -1,6 +1,6 @@
 //! Writes the recording on a thread of its own: round trips as any probe's rows, queries in `queries-*.parquet`.
 
-use crate::lock::lock;
+use crate::backlog::{Backlog, Lost};
 use crate::{Error, Recording};
 use fathom_core::event::EventKind;
 use fathom_core::sample::Sample;
@@ -11,12 +11,10 @@ use fathom_os::interfaces;
 use fathom_recording::{ClockAnchor, Keeper, Manifest, Queries, Query, Recorder, ReflectorFacts};
 use jiff::Timestamp;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -29,40 +27,9 @@ enum Message {
     End(Box<EventKind>),
 }
 
-/// Queries that wait to be written are so many at most: some 25 MB. Where a disk is full for longer the newest are lost, and counted.
-const MOST_WAITING: u64 = 65_536;
-
 /// Where to send what is to be recorded; without a recording it goes nowhere.
 #[derive(Clone)]
-pub(crate) struct Record(Option<Sender<Message>>, Arc<Backlog>);
-
-/// Queries that are not on the disk.
-#[derive(Default)]
-struct Backlog {
-    waiting: AtomicU64,
-    /// For which there was no room, by their connection.
-    lost: Mutex<Lost>,
-}
-
-/// Queries that are in no file, by their connection.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Lost(BTreeMap<u64, u64>);
-
-impl Lost {
-    fn add(&mut self, query: &Query) {
-        *self.0.entry(query.connection).or_default() += 1;
-    }
-
-    /// All of them.
-    pub(crate) fn all(&self) -> u64 {
-        self.0.values().sum()
-    }
-
-    /// Those of a connection.
-    pub(crate) fn of(&self, connection: u64) -> u64 {
-        self.0.get(&connection).copied().unwrap_or(0)
-    }
-}
+pub(crate) struct Record(Option<(Sender<Message>, Arc<Backlog>)>);
 
 /// The thread that writes.
 pub(crate) struct Writer(Option<JoinHandle<Written>>);
@@ -80,7 +47,7 @@ impl Record {
         tell: fn(&str),
     ) -> Result<(Self, Writer), Error> {
         let Some(recording) = recording else {
-            return Ok((Self(None, Arc::default()), Writer(None)));
+            return Ok((Self(None), Writer(None)));
         };
         let mut manifest = Manifest::new(label, Timestamp::now(), recording.tool.clone());
         manifest.command = Some(recording.command.clone());
@@ -96,16 +63,16 @@ impl Record {
         let recorder = Recorder::create(&recording.dir, manifest).map_err(|e| Error::run(e.to_string()))?;
         let queries = Queries::new(&recording.dir);
         let (sender, messages) = channel();
-        let backlog = Arc::<Backlog>::default();
+        let backlog = Arc::new(Backlog::new(tell));
         let theirs = Arc::clone(&backlog);
         let run = move || write(&messages, Keeper::new(Some(recorder), anchor, tell), queries, &theirs, tell);
         let thread = std::thread::Builder::new().name("record".into()).spawn(run);
         let thread = thread.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
-        Ok((Self(Some(sender), backlog), Writer(Some(thread))))
+        Ok((Self(Some((sender, backlog))), Writer(Some(thread))))
     }
 
     fn send(&self, message: Message) {
-        if let Some(sender) = &self.0 {
+        if let Some((sender, _)) = &self.0 {
             // Its end is told by itself.
             _ = sender.send(message);
         }
@@ -116,12 +83,14 @@ impl Record {
     }
 
     pub(crate) fn query(&self, query: Query, began_mono_ns: u64) {
-        if self.1.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
-            lock(&self.1.lost).add(&query);
-            return;
+        if self.0.as_ref().is_some_and(|(_, backlog)| backlog.take(&query)) {
+            self.send(Message::Query(Box::new(query), began_mono_ns));
         }
-        self.1.waiting.fetch_add(1, Ordering::Relaxed);
-        self.send(Message::Query(Box::new(query), began_mono_ns));
+    }
+
+    /// Waits until the recording is hardly behind, or the run is over; for how long, in ns. To be called between queries.
+    pub(crate) fn wait(&self, is_over: impl Fn() -> bool) -> u64 {
+        self.0.as_ref().map_or(0, |(_, backlog)| backlog.wait(is_over))
     }
 
     pub(crate) fn note(&self, text: String) {
@@ -202,6 +171,8 @@ fn write(
     backlog: &Backlog,
     tell: fn(&str),
 ) -> Written {
+    // Nobody waits for one that ended.
+    let _stuck = Stuck(backlog);
     let (mut end, mut beside_is_over) = (None, false);
     let mut flush_ns = mono_ns();
     let mut failed: Option<String> = None;
@@ -215,7 +186,8 @@ fn write(
             Ok(Message::Query(query, began_ns)) => {
                 let query = Query { started_ns: keeper.utc_of(began_ns), ..*query };
                 if queries.push(query) {
-                    note(&mut failed, flush(&mut queries, backlog), tell);
+                    flush_ns = mono_ns();
+                    note(&mut failed, flush(&mut queries, &mut keeper, backlog), tell);
                 }
             }
             Ok(Message::BesideIsOver) => beside_is_over = true,
@@ -227,11 +199,12 @@ fn write(
         keeper.flush(now);
         if now.saturating_sub(flush_ns) >= 500_000_000 {
             flush_ns = now;
-            note(&mut failed, flush(&mut queries, backlog), tell);
+            note(&mut failed, flush(&mut queries, &mut keeper, backlog), tell);
         }
     }
-    note(&mut failed, flush(&mut queries, backlog), tell);
-    let mut lost = lock(&backlog.lost).clone();
+    note(&mut failed, flush(&mut queries, &mut keeper, backlog), tell);
+    queries.close().map(|closed| keeper.event(None, closed));
+    let mut lost = backlog.lost();
     queries.unwritten().iter().for_each(|query| lost.add(query));
     let is_lossy = lost.all() > 0;
     let mut end =
@@ -248,11 +221,29 @@ fn write(
 }
 
 /// Puts what came on the disk: what is there waits no more.
-fn flush(queries: &mut Queries, backlog: &Backlog) -> Result<(), fathom_recording::Error> {
+fn flush(
+    queries: &mut Queries,
+    keeper: &mut Keeper,
+    backlog: &Backlog,
+) -> Result<(), fathom_recording::Error> {
     let before = queries.unwritten().len();
     let flushed = queries.flush();
-    backlog.waiting.fetch_sub((before - queries.unwritten().len()) as u64, Ordering::Relaxed);
+    // What is listed is on the disk.
+    for closed in queries.take_closed() {
+        keeper.event(None, closed);
+    }
+    backlog.stuck(flushed.is_err());
+    backlog.written((before - queries.unwritten().len()) as u64);
     flushed
+}
+
+/// From its end on nothing is written.
+struct Stuck<'a>(&'a Backlog);
+
+impl Drop for Stuck<'_> {
+    fn drop(&mut self) {
+        self.0.stuck(true);
+    }
 }
 
 /// Tells of trouble, once; a later flush that succeeds mends it, because what was not written is written then.
@@ -290,12 +281,19 @@ fn closing(sent: u64, answered: u64, age_ns: u64) -> EventKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backlog::MOST_WAITING;
     use fathom_recording::Tool;
     use std::path::Path;
+    use std::sync::Mutex;
     use std::time::Instant;
 
     /// More than two files of them.
     const QUERIES: u64 = 9_000;
+
+    /// One that was answered at once.
+    fn query() -> Query {
+        Query { turns: 1, ..Query::default() }
+    }
 
     /// A recording whose queries cannot be written from the beginning; `told` is told of trouble.
     fn begin(dir: &Path, asked: u64, tell: fn(&str)) -> (Record, Writer) {
@@ -308,8 +306,8 @@ mod tests {
         let probe = serde_json::json!({ "sql": { "connections": 2 } });
         let begun = Record::begin(Some(&recording), "a test", remote, probe, tell).unwrap();
         std::fs::create_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
-        for query in 0..asked {
-            begun.0.query(Query { query, connection: query % 2, ..Query::default() }, 0);
+        for number in 0..asked {
+            begun.0.query(Query { query: number, connection: number % 2, ..query() }, mono_ns());
         }
         begun
     }
@@ -349,7 +347,7 @@ mod tests {
 
     #[test]
     fn where_the_thread_failed_nobody_counted() {
-        let record = Record(None, Arc::default());
+        let record = Record(None);
         let thread = std::thread::spawn(|| -> Written { std::panic::resume_unwind(Box::new(())) });
         let (lost, ended) = record.end(Writer(Some(thread)), Value::Null);
         let error = ended.expect_err("nothing is known of it").to_string();
@@ -367,12 +365,12 @@ mod tests {
         let (record, writer) = begin(&dir, ASKED, |line| TOLD.lock().unwrap().push(line.to_owned()));
         std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
         let deadline = Instant::now() + Duration::from_mins(1);
-        while record.1.waiting.load(Ordering::Relaxed) > 0 {
+        while record.0.as_ref().unwrap().1.waiting() > 0 {
             assert!(Instant::now() < deadline, "there is room again, and it is not used");
             std::thread::yield_now();
         }
         // A later one has its own number.
-        record.query(Query { query: ASKED, ..Query::default() }, 0);
+        record.query(Query { query: ASKED, ..query() }, mono_ns());
         record.beside_is_over();
         let each = [0, 1].map(|of| serde_json::json!({ "queries": (ASKED + 2 - of) / 2, "failed": 0 }));
         let (lost, ended) =
@@ -382,6 +380,60 @@ mod tests {
         ended.expect_err("it is not whole");
         let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
         assert!(verified.findings.is_empty(), "{verified:?}");
+    }
+
+    /// Queries that come faster than they can be written: a free disk loses none, and who waits says for how long.
+    #[test]
+    fn queries_wait_for_a_recording_that_is_behind() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        /// Three times what is kept at most.
+        const EACH: u64 = 3 * MOST_WAITING / 2;
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("kept");
+        let (record, writer) = begin(&dir, 0, |line| TOLD.lock().unwrap().push(line.to_owned()));
+        std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
+        let number = Mutex::new(0..);
+        let waited_ns: u64 = std::thread::scope(|scope| {
+            let asks = |connection| {
+                let (record, number) = (&record, &number);
+                scope.spawn(move || {
+                    let asked = (0..EACH).map(|_| {
+                        let waited_ns = record.wait(|| false);
+                        let mut number = number.lock().unwrap();
+                        let query = Query { query: number.next().unwrap(), connection, ..query() };
+                        record.query(query, mono_ns());
+                        waited_ns
+                    });
+                    asked.sum::<u64>()
+                })
+            };
+            let asking = [asks(0), asks(1)];
+            asking.map(|of| of.join().unwrap()).into_iter().sum()
+        });
+        record.beside_is_over();
+        let (lost, ended) = record.end(writer, serde_json::json!({ "queries": 2 * EACH, "failed": 0 }));
+        assert!(lost == Some(Lost::default()) && ended.is_ok(), "{ended:?}");
+        assert!(waited_ns > 0);
+        let told = TOLD.lock().unwrap();
+        let [line] = &told[..] else { panic!("{told:?}") };
+        assert!(line.starts_with("the recording is 8192 queries behind"), "{line}");
+        let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
+        assert!(verified.is_sound() && verified.queries == Some(2 * EACH), "{verified:?}");
+    }
+
+    /// Nobody waits for a disk that takes nothing, nor when the run is over.
+    #[test]
+    fn a_disk_that_takes_nothing_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (record, writer) = begin(&dir.path().join("kept"), MOST_WAITING, |_| {});
+        record.wait(|| false);
+        record.beside_is_over();
+        record.end(writer, Value::Null).1.expect_err("they are lost");
+        let behind = Backlog::new(|_| {});
+        (0..crate::backlog::MOST_BEHIND).for_each(|_| assert!(behind.take(&query())));
+        behind.wait(|| true);
+        behind.stuck(true);
+        assert_eq!(behind.wait(|| false), 0);
     }
 
     /// What a run says of its connections in the end is held against their rows.

@@ -1,6 +1,7 @@
 //! A run: logs in, begins what measures beside, has its connections ask, and says what it came to.
 
 use crate::asking::{Book, Shared};
+use crate::backlog::Lost;
 use crate::beside::Beside;
 use crate::counts::Counting;
 use crate::limit::Limit;
@@ -9,7 +10,7 @@ use crate::looks::{Looker, Looks};
 use crate::mysql::Mysql;
 use crate::protocol::{Facts, Protocol, Watch};
 use crate::query::Asker;
-use crate::record::{Lost, Record};
+use crate::record::Record;
 use crate::session::{self, Login, Session};
 use crate::stood::Standing;
 use crate::tds::Tds;

@@ -86,6 +86,23 @@ def more_than_the_whole(file):
     pq.write_table(table.set_column(at, field, [np.full(table.num_rows, 10**12)]), file)
 
 
+def forged(file, column, value):
+    table = pq.read_table(file)
+    at = table.schema.get_field_index(column)
+    pq.write_table(table.set_column(at, table.schema.field(at), [np.full(table.num_rows, value)]), file)
+
+
+def a_negative_number(file):
+    forged(file, "rtt_ns", -7)
+
+
+def another_sum(file):
+    # Within its bounds, which the wall time lies between.
+    for end in ("low", "high"):
+        forged(file, f"client_{end}_ns", 2 if end == "low" else 3)
+    forged(file, "client_ns", 2)
+
+
 def a_pipe(file):
     file.unlink()
     os.mkfifo(file)
@@ -95,6 +112,8 @@ def a_pipe(file):
     ("harm", "reason"),
     [
         (gone, "3 rows that sql.ended counts cannot be found"),
+        (a_negative_number, "it has impossible times"),
+        (another_sum, "it has impossible times"),
         (no_parquet, "it is no Parquet file"),
         (another_table, "its columns are not those of schema/queries.json"),
         (more_than_the_whole, "it has impossible times"),
@@ -164,3 +183,67 @@ def test_what_a_full_disk_lost_is_missing_on_no_connection(tmp_path):
     told = {"told": 9, "connections": 3, "result": counted(3, 3, 3, unrecorded=1)}
     recording(tmp_path / "r", of_connections(3, 2), **told)
     assert read(tmp_path / "r").damage == ()
+
+
+@pytest.mark.parametrize("states", [True, False])
+@pytest.mark.parametrize("killed", [True, False])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_file_that_is_missing_is_told_and_those_after_it_are_read(tmp_path, number, killed, states):
+    rows = [sure(n + 1, 2, 3) for n in range(6)]
+    recording(tmp_path / "r", rows, per_file=2, killed=killed, states=states)
+    known = read(tmp_path / "r")
+    assert (known.number, known.damage) == (6, ())
+    name = f"queries-{number:05}.parquet"
+    (tmp_path / "r" / name).unlink()
+    known = read(tmp_path / "r")
+    assert [(d.file, d.reason) for d in known.damage] == [(name, "it is missing")]
+    assert known.ordinals.tolist() == [n for n in range(6) if n // 2 != number]
+
+
+def test_the_last_file_of_a_run_that_was_killed_is_missed_where_its_log_states_it(tmp_path):
+    recording(tmp_path / "r", [sure(1, 2, 3)] * 6, per_file=2, killed=True, states=True)
+    (tmp_path / "r" / "queries-00002.parquet").unlink()
+    assert [d.file for d in read(tmp_path / "r").damage] == ["queries-00002.parquet"]
+
+
+def test_a_file_in_the_middle_that_cannot_be_read_hides_none_after_it(tmp_path):
+    recording(tmp_path / "r", [sure(1, 2, 3)] * 6, per_file=2)
+    no_parquet(tmp_path / "r" / "queries-00001.parquet")
+    known = read(tmp_path / "r")
+    assert known.ordinals.tolist() == [0, 1, 4, 5]
+    (damage,) = known.damage
+    assert damage.file == "queries-00001.parquet"
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (lambda file: forged(file, "bytes_sent", 5), "it should have "),
+        (lambda file: flipped(file, 100), "it does not have the checksum its event states"),
+    ],
+)
+def test_a_file_that_is_not_what_its_event_states_does_not_count(tmp_path, harm, reason):
+    recording(tmp_path / "r", [sure(1, 2, 3)] * 6, per_file=2, states=True)
+    harm(tmp_path / "r" / "queries-00001.parquet")
+    known = read(tmp_path / "r")
+    assert known.number == 4
+    (damage,) = known.damage
+    assert damage.reason.startswith(reason)
+
+
+def flipped(file, at):
+    content = bytearray(file.read_bytes())
+    content[at] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("lost", "reasons"),
+    [(0, ["2 rows between others cannot be found, and no event tells why"]), (2, [])],
+)
+def test_what_a_run_that_was_killed_lacks_is_told_unless_its_recovery_did(tmp_path, lost, reasons):
+    rows = [sure(1, 2, 3, query=n) for n in (0, 1, 4, 5)]
+    recording(tmp_path / "r", rows, killed=True, lost=lost)
+    known = read(tmp_path / "r")
+    assert known.number == 4
+    assert [d.reason for d in known.damage] == reasons

@@ -1,5 +1,7 @@
 """Recordings of `fathom sql` made for a test: queries with known parts, beside round trips."""
 
+import zlib
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,8 +43,15 @@ def recording(
     every_ns=None,
     result=None,
     connections=None,
+    killed=False,
+    lost=0,
+    per_file=None,
+    states=False,
 ):
-    """Writes a recording with these queries, a second apart; the first is the first of its connection."""
+    """Writes a recording with these queries, a second apart; the first is the first of its connection.
+
+    `killed`: it has no `sql.ended`; recovery told `lost` of them. `states`: its log tells what its files are.
+    """
     sql = {"protocol": "postgres", "database": database, "source": source or ROWS, "think_ns": 0}
     sql |= {
         "count": len(rows),
@@ -61,22 +70,37 @@ def recording(
         "kind": "sql.ended",
         "result": {"queries": told or len(rows), **(result or {})},
     }
+    zero = {"lateness_ns": 0, "rows": 1, "turns": 1, "looks": 0}
+    full = [
+        {"query": n, "started_ns": start_ns + n * 10**9, **zero, **row, "flags": row["flags"] | (n == 0)}
+        for n, row in enumerate(rows)
+    ]
+    files = [full[at : at + (per_file or len(full))] for at in range(0, len(full), per_file or len(full))]
+    written = [pa.Table.from_pylist(rows, schema=queries_schema()) for rows in files or [[]]]
+    events = [] if killed else [end]
+    if lost:
+        events.append({"at_ns": end["at_ns"], "kind": "queries.lost", "queries": lost})
+    contents = {}
+    for number, table in enumerate(written):
+        name = f"queries-{number:05}.parquet"
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink)
+        content = sink.getvalue().to_pybytes()
+        stated = {"rows": len(table), "bytes": len(content), "crc32": zlib.crc32(content)}
+        if states:
+            events.append({"at_ns": end["at_ns"], "kind": "queries.closed", "file": name, **stated})
+        contents[name] = content
     write(
         directory,
         lognormal_ns(1, 50),
         label=label,
         mode="connect",
         start_ns=start_ns,
-        events=[end],
+        events=events,
         manifest={"probe": probe},
     )
-    zero = {"lateness_ns": 0, "rows": 1, "turns": 1, "looks": 0}
-    full = [
-        {"query": n, "started_ns": start_ns + n * 10**9, **zero, **row, "flags": row["flags"] | (n == 0)}
-        for n, row in enumerate(rows)
-    ]
-    table = pa.Table.from_pylist(full, schema=queries_schema())
-    pq.write_table(table, directory / "queries-00000.parquet")
+    for name, content in contents.items():
+        (directory / name).write_bytes(content)
 
 
 def walls(seed, count, median_ms):

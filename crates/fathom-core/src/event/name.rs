@@ -49,6 +49,8 @@ impl EventKind {
             Self::ClientInterrupted(_) => "client.interrupted",
             Self::ClientEnded { .. } => "client.ended",
             Self::SqlEnded { .. } => "sql.ended",
+            Self::QueriesClosed { .. } => "queries.closed",
+            Self::QueriesLost { .. } => "queries.lost",
             Self::LossAttributed { .. } => "loss.attributed",
             Self::RecordingOverflowed { .. } => "recording.overflowed",
             Self::RecordingResumed { .. } => "recording.resumed",

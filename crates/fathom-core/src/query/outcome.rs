@@ -210,7 +210,15 @@ impl Outcome {
         told.extend(self.counted_words());
         told.extend(self.sent_again_words());
         told.extend(self.no_split_words());
+        told.extend(self.unrecorded_words());
         told
+    }
+
+    /// Of a live run they are in its figures all the same.
+    fn unrecorded_words(&self) -> Option<String> {
+        let unrecorded = self.asked.unrecorded.filter(|n| *n > 0)?;
+        let are = if unrecorded == 1 { "is" } else { "are" };
+        Some(format!("{} {are} not in the recording", queries(unrecorded)))
     }
 
     fn sent_again_words(&self) -> Option<String> {
@@ -294,7 +302,8 @@ impl Outcome {
             }
         }
         let again = self.sent_again_words();
-        for line in self.counted_words().into_iter().chain(again).chain(self.no_split_words()) {
+        let told = self.counted_words().into_iter().chain(again).chain(self.no_split_words());
+        for line in told.chain(self.unrecorded_words()) {
             _ = writeln!(out, "{line}");
         }
         for note in &self.asked.notes {

@@ -66,7 +66,16 @@ fn the_torn_recording_reads_up_to_the_tear() {
     let ended_at = Some("2025-06-15T15:07:05.123456789Z".parse().unwrap());
     assert_eq!(
         done,
-        Recovery { needed: true, rows: 3, lost: 0, torn_bytes, ended_at, damage, findings: vec![] }
+        Recovery {
+            needed: true,
+            rows: 3,
+            lost: 0,
+            queries_lost: 0,
+            torn_bytes,
+            ended_at,
+            damage,
+            findings: vec![]
+        }
     );
     assert_eq!(rows(dir.path()), expected["rows"]);
     let found = verify(dir.path(), |_| {}).unwrap();

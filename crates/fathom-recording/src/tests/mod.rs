@@ -16,6 +16,7 @@ mod out;
 mod packed;
 #[cfg(unix)]
 mod pipes;
+mod queries;
 mod room;
 mod stopped;
 

@@ -1,18 +1,22 @@
 //! Queries of a database, held against what their run says of them in the end: none is lost without a word, in all and on each
-//! connection.
+//! connection, and they come to what it counts.
 
 use super::Findings;
-use crate::asked::{self, OfConnection, Run};
+use crate::asked::files::Files;
+use crate::asked::laws::{self, Checked, OfConnection, Run};
 use crate::manifest::utc_ns;
-use crate::{ClockAnchor, Error, Recording};
+use crate::{ClockAnchor, Damage, Error, Recording};
+use fathom_core::event::EventKind;
 use serde_json::Value;
 
 /// Readings of both clocks are this good, and further apart they are no account of every change of the wall clock: the list of an old
 /// recording was thinned.
 const READS_WITHIN_NS: i64 = 1_000_000;
 const ANCHORS_APART_NS: u64 = 120_000_000_000;
+/// Figures of `sql.ended` that are sums over its queries. What else it says (medians, shares, verdicts) later versions may reckon otherwise.
+const SUMS: [&str; 5] = ["failed", "rows", "bytes_received", "retransmits", "sent_again"];
 
-/// What `sql.ended` says.
+/// What `sql.ended` says, or recovery in its place.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// All of them; `None`: nothing.
@@ -21,47 +25,82 @@ pub(super) struct Told {
     unrecorded: u64,
     /// Of each of several connections.
     each: Vec<OfEach>,
+    /// As it stands there; null: it does not.
+    result: Value,
 }
 
 #[derive(Debug)]
 struct OfEach {
     queries: u64,
     failed: u64,
+    /// `None`: it does not say.
+    rows: Option<u64>,
     unrecorded: u64,
 }
 
 impl Told {
-    pub(super) fn of(result: &Value) -> Self {
+    pub(super) fn event(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::SqlEnded { result } => *self = Self::of(result),
+            EventKind::QueriesLost { queries } => self.unrecorded = self.unrecorded.saturating_add(*queries),
+            _ => {}
+        }
+    }
+
+    fn of(result: &Value) -> Self {
         let number = |of: &Value, name: &str| of[name].as_u64().unwrap_or(0);
         let each = result["connections"].as_array().into_iter().flatten().map(|one| OfEach {
             queries: number(one, "queries"),
             failed: number(one, "failed"),
+            rows: one["rows"].as_u64(),
             unrecorded: number(one, "unrecorded"),
         });
         Self {
             queries: result["queries"].as_u64(),
             unrecorded: number(result, "unrecorded"),
             each: each.collect(),
+            result: result.clone(),
         }
     }
 
+    /// How many queries were read, and what of them cannot be; `None`: it is a recording of something else.
     pub(super) fn check(
         &self,
         recording: &Recording,
         running: bool,
         findings: &mut Findings,
-    ) -> Result<(), Error> {
-        // While it is written, and where nobody put it in order, the newest anchors may be in no manifest.
-        let anchors = recording.manifest().ended_at.map(|_| &recording.manifest().clock_anchors[..]);
-        let run = Run { connections: recording.connections().max(1), back_ns: anchors.and_then(back_ns) };
-        let rows = asked::check(recording.dir(), run, |file, law, case| {
-            findings.add("queries", law, || format!("{file}: {case}"));
-        })?;
-        let rows = rows.unwrap_or_default();
-        if running {
-            return Ok(());
+    ) -> Result<Option<(u64, Vec<Damage>)>, Error> {
+        let files = Files::of(recording)?;
+        let sql = &recording.manifest().probe["sql"];
+        if files.is_empty() && !sql.is_object() {
+            return Ok(None);
         }
-        let Self { queries, unrecorded, each } = self;
+        let manifest = recording.manifest();
+        // While it is written, and where nobody put it in order, the newest anchors may be in no manifest.
+        let ended_ns = manifest.ended_at.map(utc_ns);
+        // Earlier versions recovered a recording with the end of its samples.
+        let is_end = !self.result.is_null() || files.has_end();
+        let run = Run {
+            connections: recording.connections().max(1),
+            settings: sql["settings"].as_array().map_or(0, |settings| settings.len() as u64),
+            back_ns: ended_ns.and_then(|_| back_ns(&manifest.clock_anchors)),
+            began_ns: Some(utc_ns(manifest.started_at)),
+            ended_ns: ended_ns.filter(|_| is_end),
+        };
+        let checked = laws::check(&files, run, |file, law, case| {
+            findings.add("queries", law, || format!("{file}: {case}"));
+        });
+        let Checked { rows, damage, .. } = &checked;
+        // Rows that cannot be read are damage, and told as that.
+        if !running && damage.is_empty() {
+            self.check_sums(&checked, findings);
+        }
+        Ok(Some((rows.read, checked.damage)))
+    }
+
+    fn check_sums(&self, checked: &Checked, findings: &mut Findings) {
+        let Checked { rows, outcome, .. } = checked;
+        let Self { queries, unrecorded, each, result } = self;
         if let Some(told) = queries.filter(|told| *told != rows.read + unrecorded) {
             findings.add("queries", "there are as many queries as sql.ended counts", || {
                 format!("{told} counted, {} read, {unrecorded} told lost", rows.read)
@@ -71,6 +110,15 @@ impl Told {
             findings.add("queries", "no query is missing that was not told lost", || {
                 format!("{} missing, {unrecorded} told lost", rows.missing)
             });
+        }
+        let ours = outcome.json();
+        for name in SUMS.into_iter().filter(|_| *unrecorded == 0) {
+            let (told, read) = (&result[name], &ours[name]);
+            if !told.is_null() && told != read {
+                findings.add("queries", "the queries come to the sums of sql.ended", || {
+                    format!("{name}: {told} counted, {read} read")
+                });
+            }
         }
         let nothing = OfConnection::default();
         for (told, at) in each.iter().zip(0..) {
@@ -83,13 +131,12 @@ impl Told {
                 format!("{told} counted in all, {sum} of connections")
             });
         }
-        Ok(())
     }
 }
 
 impl OfEach {
     fn check(&self, at: u64, rows: &OfConnection, findings: &mut Findings) {
-        let Self { queries, failed, unrecorded } = self;
+        let Self { queries, failed, rows: answers, unrecorded } = self;
         if *queries != rows.read + unrecorded {
             findings.add("queries", "each connection has as many queries as sql.ended counts", || {
                 format!("connection {at}: {queries} counted, {} read, {unrecorded} told lost", rows.read)
@@ -99,6 +146,11 @@ impl OfEach {
         if !(failed.saturating_sub(*unrecorded)..=*failed).contains(&rows.failed) {
             findings.add("queries", "as many failed on each connection as sql.ended counts", || {
                 format!("connection {at}: {failed} counted, {} read, {unrecorded} told lost", rows.failed)
+            });
+        }
+        if let Some(told) = answers.filter(|told| *unrecorded == 0 && *told != rows.rows) {
+            findings.add("queries", "each connection has as many rows as sql.ended counts", || {
+                format!("connection {at}: {told} counted, {} read", rows.rows)
             });
         }
     }

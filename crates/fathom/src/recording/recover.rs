@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Open segments become Parquet, a torn last record is cut off and counted, and the recording gets the end that its \
 last evidence tells. A second call changes nothing. A running recording is refused. Samples that were sent more than \
-1.5 s before the probe was killed have their rows, or are counted as lost.
+1.5 s before the probe was killed have their rows, or are counted as lost. Queries (`fathom sql`) that are missing \
+between others are counted as lost.
 
 Exit code 0: in order, and `fathom recording verify` finds it sound; 1: something beyond a torn tail could not be read, a \
 law of the format is broken, or it failed.
@@ -40,7 +41,7 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
     let read = if json {
         let report = json!({
             "format": 1, "recording": directory, "needed": done.needed, "samples": done.rows,
-            "lost": done.lost, "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
+            "lost": done.lost, "queries_lost": done.queries_lost, "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
             "findings": done.findings,
         });
         output::print("the result", &format!("{report}\n"))?
@@ -52,13 +53,19 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
         lines.push(if done.ended_at.is_none() {
             format!("{dir}: nothing was recorded: its probe ended as soon as it had begun")
         } else if done.needed {
-            let Recovery { rows, lost, torn_bytes, .. } = done;
+            let Recovery { rows, lost, queries_lost, torn_bytes, .. } = done;
             let lost = match lost {
                 0 => String::new(),
                 lost => format!("; {} sent without a row, now recorded as lost", count(lost, "sample")),
             };
+            let queries = match queries_lost {
+                0 => String::new(),
+                lost => {
+                    format!("; {} without a row, now recorded as lost", count(lost, "query"))
+                }
+            };
             let (saved, torn) = (count(rows, "sample"), count(torn_bytes, "torn byte"));
-            format!("{dir}: recovered {saved}, {torn} cut off{lost}")
+            format!("{dir}: recovered {saved}, {torn} cut off{lost}{queries}")
         } else {
             match (done.is_in_order(), done.findings.is_empty()) {
                 (true, _) => format!("{dir}: nothing to recover"),

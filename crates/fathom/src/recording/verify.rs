@@ -40,7 +40,7 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
     let read = if json {
         let report = json!({
             "format": 1, "recording": directory, "sound": sound, "running": found.running, "samples": found.rows,
-            "events": found.events, "damage": found.damage, "findings": found.findings,
+            "queries": found.queries, "events": found.events, "damage": found.damage, "findings": found.findings,
         });
         output::print("the result", &format!("{report}\n"))?
     } else {
@@ -49,12 +49,13 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
         let running = if found.running { ", still running" } else { "" };
         let verdict = if sound { "sound" } else { "NOT sound" };
         let (rows, events) = (count(found.rows, "sample"), count(found.events, "event"));
+        let queries = found.queries.map_or_else(String::new, |n| format!("{}, ", count(n, "query")));
         let name = directory.display().to_string();
         let dir = cleaned(&name);
         lines.push(if found.events == 0 && is_only_begun(directory) {
             format!("{dir}: nothing was recorded: its probe ended as soon as it had begun")
         } else {
-            format!("{dir}: {verdict} ({rows}, {events}{running})")
+            format!("{dir}: {verdict} ({rows}, {queries}{events}{running})")
         });
         output::print("the result", &(lines.join("\n") + "\n"))?
     };

@@ -106,7 +106,7 @@ def of_the_probe(events: Sequence[Event]) -> Iterable[Event]:
 def _may_be_of_a_recovery(event: Event) -> bool:
     if event.kind == "recording.overflowed":
         return event.fields.get("reason") in RECOVERED_LOSSES
-    return event.kind in {"segment.closed", "recording.recovered"}
+    return event.kind in {"segment.closed", "queries.closed", "queries.lost", "recording.recovered"}
 
 
 def pauses(events: Iterable[Event]) -> tuple[Pause, ...]:

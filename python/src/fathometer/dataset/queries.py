@@ -14,16 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fathometer.counts import count
-from fathometer.dataset.format import queries_schema
 from fathometer.dataset.model import Damage, Event, Manifest
-from fathometer.dataset.places import Place, RemotePath, regular_for_arrow
+from fathometer.dataset.places import Place
+from fathometer.dataset.query_files import PARTIES, Ints, column, last_name, read_files
 
-PARTIES: Final = ("server", "path", "client")
-"""Whose time it may be, in the order in which they are shown."""
 NOT_WAITED_FOR: Final = "its answer was not waited for"
 """The error of a query that the user did not want to wait for."""
 LATE: Final = "no whole answer within "
@@ -34,13 +31,10 @@ _CODE: Final = re.compile(
 """How the error of a query ends: SQLSTATE (PostgreSQL, MySQL), SQL Server's number, or that it was ended."""
 _FIRST: Final = 1
 """Bit of the column `flags`: the first query of its connection, which finds nothing warm."""
-_ADDED: Final = ("setting", "fetch_size", "packet_size", "login", "connection")
-"""Columns that recordings of earlier versions lack."""
 MOST_CONNECTIONS: Final = 64
 """That ask side by side (`fathom-core/query/connections.rs`)."""
 NEVER: Final = 2**62
 """ns: nothing was sent before."""
-Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
@@ -181,25 +175,19 @@ def failure(error: str) -> str:
 
 
 def read_queries(directory: Place, manifest: Manifest, events: Sequence[Event]) -> Queries | None:
-    """The queries of a recording; None: it is of something else. What cannot be read stands in `damage`."""
+    """The queries of a recording; None: it is of something else. What cannot be read, or is missing,
+    stands in `damage`; the others are read.
+    """
     asked = manifest.probe.get("sql")
     if not isinstance(asked, dict):
         return None
-    tables: list[pa.Table] = []
-    damage: list[Damage] = []
-    while (path := directory / f"queries-{len(tables):05}.parquet").exists():
-        table = _table(path)
-        if isinstance(table, Damage):
-            damage.append(table)
-            break
-        tables.append(table)
-    rows = pa.concat_tables(tables) if tables else queries_schema().empty_table()
+    rows, damage = read_files(directory, events)
     result = _result(events)
     number = asked.get("connections")
     number = number if isinstance(number, int) and 1 <= number <= MOST_CONNECTIONS else 1
-    reason = _amiss(result, rows, number)
+    reason = _amiss(result, rows, number) or _gap(result, rows, events)
     if reason and not damage:
-        damage.append(Damage(path.name, 0, 0, False, reason))
+        damage = (Damage(last_name(directory, events), 0, 0, False, reason),)
     encrypted, settings = result.get("encrypted"), result.get("settings")
     asked = {**asked, "encrypted": encrypted if isinstance(encrypted, bool) else None, "connections": number}
     each = settings if isinstance(settings, list) else []
@@ -207,7 +195,7 @@ def read_queries(directory: Place, manifest: Manifest, events: Sequence[Event]) 
         _queries(rows, asked),
         counted_by_server=_counted_by_server(result),
         each_counted=tuple(_counted_by_server(one) for one in each),
-        damage=tuple(damage),
+        damage=damage,
     )
 
 
@@ -245,7 +233,7 @@ def _amiss(result: Mapping[str, Any], rows: pa.Table, number: int) -> str | None
     if missing > 0:
         return f"{count(missing, 'row')} that sql.ended counts cannot be found"
     each = result.get("connections")
-    connection = _column(rows, "connection")
+    connection = column(rows, "connection")
     if bool(np.any((connection < 0) | (connection >= number))):
         return f"there are rows of connection {int(connection.max())}, and {number} asked"
     for at, one in enumerate(each if isinstance(each, list) else []):
@@ -255,75 +243,28 @@ def _amiss(result: Mapping[str, Any], rows: pa.Table, number: int) -> str | None
     return None
 
 
-def _table(path: Place) -> pa.Table | Damage:
-    """The rows of a file, or why they do not count."""
-    length = 0
-    try:
-        if isinstance(path, RemotePath):
-            data: Any = pa.BufferReader(path.read_bytes())
-        else:
-            length, data = path.stat().st_size, regular_for_arrow(path)
-        with data, pq.ParquetFile(data) as file:
-            if not file.schema_arrow.remove_metadata().equals(_schema_of(file.schema_arrow)):
-                return Damage(path.name, 0, length, False, "its columns are not those of schema/queries.json")
-            table = file.read()
-    except OSError as error:
-        reason = error.strerror or str(error).splitlines()[0]
-        return Damage(path.name, 0, length, False, f"cannot be read: {reason}")
-    except (pa.ArrowException, ValueError) as error:
-        return Damage(path.name, 0, length, False, f"it is no Parquet file: {str(error).splitlines()[0]}")
-    for name in _ADDED:
-        if name not in table.column_names:
-            table = table.append_column(queries_schema().field(name), pa.nulls(table.num_rows, pa.int64()))
-    table = table.select(queries_schema().names)
-    return table if _is_lawful(table) else Damage(path.name, 0, length, False, "it has impossible times")
-
-
-def _schema_of(found: pa.Schema) -> pa.Schema:
-    """What a file is to have: all columns, but for those that its version did not know."""
-    return pa.schema([f for f in queries_schema() if f.name not in _ADDED or f.name in found.names])
-
-
-def _column(table: pa.Table, name: str) -> Ints:
-    """Integers; those that are absent are 0."""
-    values: Ints = table[name].fill_null(0).to_numpy()
-    return values
-
-
-def _is_lawful(table: pa.Table) -> bool:
-    """Whether each part lies within 0 and the wall time, and no column lacks what it must have."""
-    if any(table[f.name].null_count for f in queries_schema() if not f.nullable):
-        return False
-    wall = _column(table, "wall_ns")
-    return all(
-        bool(np.all((low >= 0) & (low <= high) & (high <= wall)))
-        for party in PARTIES
-        for low, high in [[_column(table, f"{party}_{end}_ns") for end in ("low", "high")]]
-    )
-
-
 def _queries(table: pa.Table, asked: Mapping[str, Any]) -> Queries:
-    wall = _column(table, "wall_ns")
-    low = {party: _column(table, f"{party}_low_ns") for party in PARTIES}
-    high = {party: _column(table, f"{party}_high_ns") for party in PARTIES}
+    wall = column(table, "wall_ns")
+    low = {party: column(table, f"{party}_low_ns") for party in PARTIES}
+    high = {party: column(table, f"{party}_high_ns") for party in PARTIES}
     no_split = tuple(table["no_split"].to_pylist())
     known = np.array([why is None for why in no_split], dtype=np.bool_)
     errors = tuple(table["error"].to_pylist())
-    first = (_column(table, "flags") & _FIRST).astype(np.bool_)
+    first = (column(table, "flags") & _FIRST).astype(np.bool_)
     # Beyond 2^53 ns, a hundred days, a float has no longer every ns.
     open_ns = np.maximum(sum(high[p] - low[p] for p in PARTIES), 1).astype(np.float64)
     left = np.maximum(wall - sum(low.values()), 0) / open_ns
     part = {
         p: np.where(
             known,
-            _column(table, f"{p}_ns"),
+            column(table, f"{p}_ns"),
             low[p] + ((high[p] - low[p]) * left).astype(np.int64),
         )
         for p in PARTIES
     }
     return Queries(
         asked=asked,
-        started_ns=_column(table, "started_ns"),
+        started_ns=column(table, "started_ns"),
         wall_ns=wall,
         low_ns=low,
         high_ns=high,
@@ -334,32 +275,45 @@ def _queries(table: pa.Table, asked: Mapping[str, Any]) -> Queries:
         errors=errors,
         no_split=no_split,
         retransmits=tuple(table["retransmits"].to_pylist()),
-        ordinals=_column(table, "query"),
+        ordinals=column(table, "query"),
         settings=table["setting"].fill_null(-1).to_numpy(),
-        logins=_column(table, "login"),
-        connections=_column(table, "connection"),
-        turns=_column(table, "turns"),
-        rtt_ns=_column(table, "rtt_ns"),
-        first_row_ns=_column(table, "first_row_ns"),
-        bytes_received=_column(table, "bytes_received"),
-        segments=_column(table, "segments_received"),
+        logins=column(table, "login"),
+        connections=column(table, "connection"),
+        turns=column(table, "turns"),
+        rtt_ns=column(table, "rtt_ns"),
+        first_row_ns=column(table, "first_row_ns"),
+        bytes_received=column(table, "bytes_received"),
+        segments=column(table, "segments_received"),
         idle_ns=_idle(table, wall),
     )
 
 
 def _idle(table: pa.Table, wall: Ints) -> Ints:
     """Sizes of packets have a connection each; sizes of fetches share one."""
-    started = _column(table, "started_ns")
-    packets = _column(table, "packet_size")
+    started = column(table, "started_ns")
+    packets = column(table, "packet_size")
     # A size that is asked for twice has two connections; the setting tells them apart. There are several
     # settings, or several connections side by side, and not both.
-    connection = _column(table, "connection") + np.where(packets > 0, _column(table, "setting"), 0)
+    connection = column(table, "connection") + np.where(packets > 0, column(table, "setting"), 0)
     idle = np.full(len(wall), NEVER, dtype=np.int64)
     for one in np.unique(connection):
         (at,) = np.nonzero(connection == one)
         # The wall clock may have been set meanwhile.
         idle[at[1:]] = np.maximum(np.diff(started[at]) - wall[at[:-1]], 0)
     return idle
+
+
+def _gap(result: Mapping[str, Any], rows: pa.Table, events: Sequence[Event]) -> str | None:
+    """Ordinals between others that have no row, of a run that did not come to its end: None: each is told."""
+    if result:
+        return None
+    ordinals = column(rows, "query")
+    last = int(ordinals.max()) + 1 if len(ordinals) else 0
+    told = sum(e.fields["queries"] for e in events if e.kind == "queries.lost" and e.known)
+    missing = last - rows.num_rows - told
+    if missing > 0:
+        return f"{count(missing, 'row')} between others cannot be found, and no event tells why"
+    return None
 
 
 def _counted(errors: Sequence[str | None], first: Bools) -> Bools:

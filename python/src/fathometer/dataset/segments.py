@@ -122,7 +122,7 @@ def _parquet(directory: Place, ordinal: int, stated: Listed | None) -> Closed | 
         return broken(f"it should have {count(stated.bytes, 'byte')}")
     try:
         # Of one in a store it is looked at when it is read: as a whole, once (`places.opened`).
-        if not isinstance(path, RemotePath) and _checksum(path) != stated.crc32:
+        if not isinstance(path, RemotePath) and checksum(path) != stated.crc32:
             return broken("it does not have the checksum its event states")
         with footer_of(path) as opened, pq.ParquetFile(opened) as file:
             if not is_known(file.schema_arrow):
@@ -154,7 +154,8 @@ def _bounds(file: Any, name: str) -> tuple[int, int]:  # noqa: ANN401 - a Parque
     return bounds["min"], bounds["max"]
 
 
-def _checksum(path: FilePath) -> int:
+def checksum(path: FilePath) -> int:
+    """CRC-32 (IEEE 802.3) of a whole file."""
     crc = 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

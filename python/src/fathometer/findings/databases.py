@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.counts import count
-from fathometer.dataset.queries import PARTIES, Queries
+from fathometer.dataset.queries import Queries
+from fathometer.dataset.query_files import PARTIES
 from fathometer.findings.finding import Confidence
 from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of

@@ -47,7 +47,9 @@ def refusals(where: Place, recording: Recording) -> list[Finding]:
     return [_refusal(where, row, began(row[0][0]), ended(row[-1][1].at_ns)) for row in rows]
 
 
-OF_FILES: Final = frozenset({"recording.started", "recording.ended", "recording.recovered", "segment.closed"})
+OF_FILES: Final = frozenset(
+    {"recording.started", "recording.ended", "recording.recovered", "segment.closed", "queries.closed"}
+)
 """Events that tell nothing of the path: a recording ends when the last of its run's targets does."""
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fathometer.dataset.queries import PARTIES
+from fathometer.dataset.query_files import PARTIES
 from fathometer.findings.databases import Asked, OfConnection, Pair, PartyTime, ServerCount, databases
 from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis, Scenario

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fathometer.dataset.queries import PARTIES
+from fathometer.dataset.query_files import PARTIES
 from fathometer.findings.databases import Asked, Databases, databases, shortened
 from fathometer.findings.model import Analysis
 from fathometer.findings.words import count, duration, times, within

@@ -1,0 +1,128 @@
+//! Queries that are not on the disk yet: how many wait, who waits until there are fewer, and which there was no room for.
+
+use crate::lock::lock;
+use fathom_core::text::count;
+use fathom_os::clock::mono_ns;
+use fathom_recording::Query;
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// While so many queries wait to be written no other begins: two files of them, so that a kill takes no more.
+pub(crate) const MOST_BEHIND: u64 = 8_192;
+/// Where the disk takes none they are not waited for, and so many are kept at most: some 25 MB. The newest are lost, and counted.
+pub(crate) const MOST_WAITING: u64 = 65_536;
+/// Whoever waits looks so often whether the run is over.
+const LOOKS_AGAIN: Duration = Duration::from_millis(50);
+
+/// See the module. [`Backlog::take`] each query, [`Backlog::written`] when they are on the disk, and [`Backlog::wait`] before the
+/// next one begins.
+pub(crate) struct Backlog {
+    state: Mutex<State>,
+    fewer: Condvar,
+    tell: fn(&str),
+}
+
+#[derive(Default)]
+struct State {
+    waiting: u64,
+    /// The disk took nothing when it was last tried, or nobody writes any more.
+    is_stuck: bool,
+    /// For which there was no room.
+    lost: Lost,
+    /// Somebody was told that queries wait for the recording.
+    has_told: bool,
+}
+
+/// Queries that are in no file, by their connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Lost(BTreeMap<u64, u64>);
+
+impl Lost {
+    pub(crate) fn add(&mut self, query: &Query) {
+        *self.0.entry(query.connection).or_default() += 1;
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// Those of a connection.
+    pub(crate) fn of(&self, connection: u64) -> u64 {
+        self.0.get(&connection).copied().unwrap_or(0)
+    }
+}
+
+impl Backlog {
+    pub(crate) fn new(tell: fn(&str)) -> Self {
+        Self { state: Mutex::default(), fewer: Condvar::new(), tell }
+    }
+
+    /// Whether there is room for a query; one for which there is none is counted.
+    pub(crate) fn take(&self, query: &Query) -> bool {
+        let mut state = lock(&self.state);
+        let has_room = state.waiting < MOST_WAITING;
+        if has_room {
+            state.waiting += 1;
+            return true;
+        }
+        let is_first = state.lost.all() == 0;
+        state.lost.add(query);
+        drop(state);
+        if is_first {
+            let number = query.query + 1;
+            (self.tell)(&format!(
+                "from query {number} on some are not in the recording: {} wait for the disk, and no more are kept",
+                count(MOST_WAITING, "query")
+            ));
+        }
+        false
+    }
+
+    /// So many are on the disk.
+    pub(crate) fn written(&self, queries: u64) {
+        lock(&self.state).waiting -= queries;
+        self.fewer.notify_all();
+    }
+
+    /// Whether the disk takes nothing.
+    pub(crate) fn stuck(&self, is_stuck: bool) {
+        lock(&self.state).is_stuck = is_stuck;
+        self.fewer.notify_all();
+    }
+
+    /// Waits until the recording is hardly behind, or the run is over; for how long, in ns. While the disk takes nothing nobody waits.
+    pub(crate) fn wait(&self, is_over: impl Fn() -> bool) -> u64 {
+        let is_behind = |state: &State| state.waiting >= MOST_BEHIND && !state.is_stuck;
+        let mut state = lock(&self.state);
+        if !is_behind(&state) {
+            return 0;
+        }
+        let began_ns = mono_ns();
+        let is_news = !std::mem::replace(&mut state.has_told, true);
+        if is_news {
+            drop(state);
+            (self.tell)(&format!(
+                "the recording is {} behind: where it is, the next wait until it has caught up",
+                count(MOST_BEHIND, "query")
+            ));
+            state = lock(&self.state);
+        }
+        while is_behind(&state) && !is_over() {
+            let waited = self.fewer.wait_timeout(state, LOOKS_AGAIN);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        mono_ns().saturating_sub(began_ns)
+    }
+
+    /// Those for which there was no room.
+    pub(crate) fn lost(&self) -> Lost {
+        lock(&self.state).lost.clone()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> u64 {
+        lock(&self.state).waiting
+    }
+}
