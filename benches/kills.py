@@ -131,10 +131,12 @@ def told(directory: pathlib.Path) -> dict[int | None, int]:
 
 
 def waits_s(pid: int) -> dict[str, float]:
-    """How long each thread has waited for a processor (Linux, sched-stats.rst)."""
+    """How long each thread that sends or writes has waited for a processor (Linux, sched-stats.rst)."""
     waits = {}
     with contextlib.suppress(OSError):
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            if (task / "comm").read_text().strip() not in ("probe", "record"):
+                continue
             waits[task.name] = int((task / "schedstat").read_text().split()[1]) / 1e9
     return waits
 
@@ -175,6 +177,8 @@ def kill_one(fathom: str, pace: str, after_s: float, home: str) -> dict:
     recordings = sorted(directory.glob("*")) if "rotated" in pace else [directory]
     recordings = [one for one in recordings if (one / "recording.json").exists()]
     result = {"begun": bool(recordings), "sound": True, "lost_s": 0.0, "rows": 0, "waited_s": waited_s}
+    # A run that is no longer than what may be lost says nothing of that.
+    result["judged"] = after_s > MOST_LOST_S + waited_s
     if not recordings:
         # Nothing had begun: then nothing may have been sent.
         return result | {"sound": not echo.came}
@@ -226,6 +230,7 @@ def main() -> int:
             "without_rows": sum(r["begun"] and r["sound"] and not r["rows"] for r in all_of),
             "lost_s_median": round(lost[len(lost) // 2], 3) if lost else None,
             "lost_s_most": round(lost[-1], 3) if lost else None,
+            "judged": sum(r["judged"] for r in all_of),
             "too_old": sum(r["lost_s"] > MOST_LOST_S + r["waited_s"] for r in all_of),
             "too_old_with_a_thread_that_had_to_wait": sum(s > MOST_LOST_S for s in lost),
         }

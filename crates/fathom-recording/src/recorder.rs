@@ -1,13 +1,13 @@
 //! Writing a recording. What was flushed is on the disk; what was acknowledged reads back.
 
 pub(crate) mod appender;
-mod beside;
 mod kept;
 pub(crate) mod log;
 mod losses;
 pub(crate) mod progress;
 mod room;
 mod segments;
+mod syncer;
 
 pub use room::Gaps;
 
@@ -17,7 +17,6 @@ use crate::manifest::ClockAnchor;
 use crate::packed::Packed;
 use crate::stream::Encoder;
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, RESERVE};
-use beside::Beside;
 use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind, LOST_NO_SPACE};
 use fathom_core::sample::Sample;
@@ -32,6 +31,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use syncer::Syncer;
 
 /// Rows that are written without waiting for a flush.
 const FLUSH_ROWS: usize = 4_096;
@@ -85,7 +85,7 @@ pub struct Recorder {
     rows: u64,
     now_ns: u64,
     synced_ns: u64,
-    beside: Beside,
+    syncer: Syncer,
     /// When what was pending was last written.
     written_ns: u64,
     stopped: Option<Stopped>,
@@ -174,7 +174,7 @@ impl Recorder {
             rows: 0,
             now_ns,
             synced_ns: now_ns,
-            beside: Beside::default(),
+            syncer: Syncer::default(),
             written_ns: now_ns,
             stopped: None,
             waiting: None,
@@ -261,9 +261,11 @@ impl Recorder {
         rows.iter().flat_map(Packed::samples).try_for_each(|sample| self.push(&sample))
     }
 
-    /// Writes what was pushed, has it synced (at most twice a second), and closes the segment when it is time. It waits for no sync,
-    /// so that a disk which takes seconds over one holds nothing up; what was wrong with one the next flush says. To be called at least once a second. While the disk is full it looks whether there is room again, and fails
-    /// where there is none ([`Recorder::waits_for_room`]).
+    /// Writes what was pushed, has it synced (at most twice a second), and closes the segment when it is time. To be called at least
+    /// once a second. It does not wait for the syncs of rows and of events; what was wrong with one the next flush says. It waits for
+    /// those by which a segment begins, closes and is listed, as [`Recorder::anchor`] and [`Recorder::amend`] wait for the manifest's:
+    /// a disk that takes seconds over a sync holds rows up there. While the disk is full it looks whether there is room again, and
+    /// fails where there is none ([`Recorder::waits_for_room`]).
     pub fn flush(&mut self, now_mono_ns: u64) -> Result<(), Error> {
         self.refuse_if_stopped()?;
         self.now_ns = now_mono_ns;
@@ -272,7 +274,7 @@ impl Recorder {
         }
         self.guarded(|r| {
             r.write_through(now_mono_ns)?;
-            if r.beside.is_done()? && now_mono_ns.saturating_sub(r.synced_ns) >= SYNC_EVERY_NS {
+            if r.syncer.is_done()? && now_mono_ns.saturating_sub(r.synced_ns) >= SYNC_EVERY_NS {
                 r.sync_beside()?;
             }
             let old = |s: &OpenSegment| now_mono_ns.saturating_sub(s.opened_ns) >= r.options.segment_age_ns;
@@ -420,13 +422,12 @@ impl Recorder {
         }
         self.synced_ns = self.now_ns;
         let segment = self.open.as_mut().map(|segment| segment.file.take_unsynced());
-        let files = segment.into_iter().chain([self.events.take_unsynced()]).filter_map(Result::transpose);
-        let files = files.collect::<Result<Vec<_>, Error>>()?;
-        if files.is_empty() { Ok(()) } else { self.beside.sync(&self.disk, files) }
+        let files: Vec<_> = [segment.flatten(), self.events.take_unsynced()].into_iter().flatten().collect();
+        if files.is_empty() { Ok(()) } else { self.syncer.sync(&self.disk, files) }
     }
 
     fn sync(&mut self) -> Result<(), Error> {
-        self.beside.wait()?;
+        self.syncer.wait()?;
         self.synced_ns = self.now_ns;
         if let Some(segment) = &mut self.open {
             segment.file.sync(self.disk.as_ref())?;

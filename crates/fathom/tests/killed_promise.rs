@@ -9,14 +9,18 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 use support::noting::{Noting, Rule};
-use support::probe::{Probe, assert_sound, fathom, waited_ns};
+use support::probe::{Probe, assert_sound, fathom, waited_ns_of};
 use support::rows::{events, manifest, number, of_kind, recordings, rows};
 use support::{Random, wait_for};
 
 /// What is promised, where this host lets the threads of a probe run.
 const PROMISED: Duration = Duration::from_millis(1_500);
-/// How long before the kill it is looked at how long they wait.
+/// How long before the kill it is looked at how long they wait: those that send, and the one that writes.
 const LOOK: Duration = Duration::from_secs(3);
+const THREADS: [&str; 2] = ["probe", "record"];
+/// How long a run goes on before that at the least. No thread waits for longer than it is looked at: samples of this time are
+/// older than what is promised, whatever the host does.
+const BEFORE: Duration = Duration::from_millis(2_500);
 
 /// Two seams and more in a run, and a kill at any distance from one.
 #[test]
@@ -62,7 +66,7 @@ fn of_several_probing_threads() {
 fn kills(words: &str, rule: Rule, times: u64) {
     let mut random = Random(0x0FA7_0031 + words.len() as u64);
     for _ in 0..times {
-        kill(words, rule, Duration::from_millis(random.below(1_200)));
+        kill(words, rule, BEFORE + Duration::from_millis(random.below(1_200)));
     }
 }
 
@@ -75,11 +79,12 @@ fn kill(words: &str, rule: Rule, before_look: Duration) {
     wait_for("the first sample", || (!reflector.arrivals().is_empty()).then_some(()));
     // The moment of the kill is what is tried here.
     thread::sleep(before_look);
-    let waited_before = waited_ns(probe.pid());
+    let waited_before = waited_ns_of(probe.pid(), &THREADS);
     thread::sleep(LOOK);
-    let waited = waited_ns(probe.pid());
+    let waited = waited_ns_of(probe.pid(), &THREADS);
     let killed = probe.kill_9();
     // A thread that is not let run writes nothing.
+    assert!(waited.len() >= THREADS.len(), "{case}: {waited:?}");
     let since = |(task, ns): (&String, &u64)| ns - waited_before.get(task).unwrap_or(&0);
     let starved = Duration::from_nanos(waited.iter().map(since).max().unwrap_or(0));
 
@@ -101,6 +106,9 @@ fn kill(words: &str, rule: Rule, before_look: Duration) {
     }
     let arrivals = reflector.arrivals();
     let bound = PROMISED + starved;
+    // Otherwise nothing is tried here.
+    let judged = arrivals.iter().filter(|(_, _, at)| killed.saturating_duration_since(*at) > bound).count();
+    assert!(judged > 0, "{case}: nothing is older than {bound:?}");
     let mut missing = BTreeMap::<u32, (u64, Duration)>::new();
     for &(connection, seq, at) in &arrivals {
         let age = killed.saturating_duration_since(at);
@@ -115,7 +123,7 @@ fn kill(words: &str, rule: Rule, before_look: Duration) {
         .sum();
     let of_several = told.get(&None).copied().unwrap_or(0);
     eprintln!(
-        "{case}: {} came, {} rows, {} told, starved {starved:?}, missing {missing:?}",
+        "{case}: {} came, {judged} judged, {} rows, {} told, starved {starved:?}, missing {missing:?}",
         arrivals.len(),
         stand.len(),
         told.values().sum::<u64>()

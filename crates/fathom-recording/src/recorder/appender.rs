@@ -5,12 +5,14 @@ use crate::disk::Disk;
 use crate::stream::BLOCK;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Appends whole records to a file. A write that fails half-way is taken back.
 #[derive(Debug)]
 pub(crate) struct Appender {
     pub(crate) path: PathBuf,
-    file: File,
+    /// Shared with who syncs it.
+    file: Arc<File>,
     /// Bytes of whole records.
     len: u64,
     /// Part of a record may stand after them.
@@ -25,7 +27,7 @@ impl Appender {
     pub(crate) fn open(disk: &dyn Disk, path: PathBuf) -> Result<Self, Error> {
         let file = disk.append_to(&path).map_err(Error::io("create", &path))?;
         let len = file.metadata().map_err(Error::io("read", &path))?.len();
-        Ok(Self { path, file, len, torn: false, dirty: false, cached: false })
+        Ok(Self { path, file: Arc::new(file), len, torn: false, dirty: false, cached: false })
     }
 
     pub(crate) fn append(&mut self, disk: &dyn Disk, record: &[u8]) -> Result<(), Error> {
@@ -91,12 +93,8 @@ impl Appender {
     }
 
     /// The file, for who syncs it instead; `None`: nothing was written since that was last done.
-    pub(crate) fn take_unsynced(&mut self) -> Result<Option<(File, PathBuf)>, Error> {
-        if !std::mem::take(&mut self.dirty) {
-            return Ok(None);
-        }
-        let file = self.file.try_clone().map_err(Error::io("sync", &self.path))?;
-        Ok(Some((file, self.path.clone())))
+    pub(crate) fn take_unsynced(&mut self) -> Option<(Arc<File>, PathBuf)> {
+        std::mem::take(&mut self.dirty).then(|| (Arc::clone(&self.file), self.path.clone()))
     }
 
     pub(crate) fn sync(&mut self, disk: &dyn Disk) -> Result<(), Error> {

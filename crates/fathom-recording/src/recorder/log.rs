@@ -1,13 +1,13 @@
 //! The event log of a recording that is being written, and the sum by which a reader knows that nothing in it was changed.
 
 use super::appender::Appender;
-use super::{ENDS_EVERY_NS, KEPT_AT_MOST, Recorder};
+use super::syncer::Unsynced;
+use super::{ENDS_EVERY_NS, KEPT_AT_MOST, Recorder, progress};
 use crate::checksum::LogSum;
 use crate::disk::Disk;
 use crate::{EVENTS, Error};
 use fathom_core::event::{Event, EventKind};
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The event log as a file that only this recorder writes.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Log {
         Ok(())
     }
 
-    pub(super) fn take_unsynced(&mut self) -> Result<Option<(File, PathBuf)>, Error> {
+    pub(super) fn take_unsynced(&mut self) -> Option<Unsynced> {
         self.file.take_unsynced()
     }
 
@@ -61,7 +61,7 @@ impl Recorder {
             return Ok(());
         }
         if let (EventKind::ConnectionClosed { .. }, Some(connection)) = (&event.kind, event.connection) {
-            self.progress.is_over(connection);
+            self.progress.note_end(connection);
         }
         let line = self.line(event)?;
         let ends = matches!(event.kind, EventKind::ConnectionClosed { .. });
@@ -91,10 +91,15 @@ impl Recorder {
         Ok(())
     }
 
-    /// Goes on where the recording before this one ends: what was out then may be out still.
-    pub fn goes_on_from(&mut self, before: &Self) {
-        self.progress = before.progress.clone();
-        self.write_progress();
+    /// Goes on where the recording before this one ends: what was out then may be out still. What recovery is to know of it moves
+    /// here: if both had it, or neither had, a kill at this moment would have it told twice, or not at all.
+    pub fn goes_on_from(&mut self, before: &mut Self) {
+        self.progress = std::mem::take(&mut before.progress);
+        if progress::take_over(self.disk.as_ref(), &before.dir, &self.dir).is_err() {
+            // It had none: a full disk took its place.
+            self.write_progress();
+            progress::remove(self.disk.as_ref(), &before.dir);
+        }
     }
 
     fn write_progress(&mut self) {

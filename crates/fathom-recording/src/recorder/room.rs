@@ -37,6 +37,17 @@ pub struct Gaps {
 }
 
 impl Gaps {
+    /// Of both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            events: self.events + other.events,
+            waited_ns: self.waited_ns + other.waited_ns,
+            reason: other.reason.or(self.reason),
+        }
+    }
+
     /// What a recording lacks that waited for room, however often, and went on; `None`: nothing.
     pub fn in_words(&self) -> Option<String> {
         let what = match (self.rows, self.events) {

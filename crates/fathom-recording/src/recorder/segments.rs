@@ -92,7 +92,7 @@ impl Recorder {
 
     pub(super) fn close_segment(&mut self) -> Result<(), Error> {
         let Some(mut segment) = self.open.take() else { return Ok(()) };
-        self.beside.wait()?;
+        self.syncer.wait()?;
         segment.file.sync(self.disk.as_ref())?;
         tracing::debug!(dir = %self.dir.display(), segment = segment.ordinal, rows = segment.rows, "closing a segment");
         // Whatever fails from here on, it is closed later.

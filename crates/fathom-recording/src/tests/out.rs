@@ -93,10 +93,11 @@ fn connections_that_hang_are_told() {
     assert_eq!(lost(&dir), [(None, 3)]);
 }
 
-/// What was out at a seam is the next recording's: it is told there, and not twice.
+/// What was out at a seam is told once, wherever within it a kill came; after it it is the next recording's. Both told it where the
+/// kill came before the log of the first said that it was followed.
 #[test]
 fn what_is_out_over_a_seam_is_told_once() {
-    for is_closed in [true, false] {
+    for (steps, is_told) in [(1, [true, false]), (2, [false, true]), (3, [false, true]), (4, [false, true])] {
         let home = tempfile::tempdir().unwrap();
         let dirs = ["a", "b"].map(|name| home.path().join(name));
         let [mut first, mut second] = dirs.each_ref().map(|dir| recorder(dir, "tcp"));
@@ -108,16 +109,22 @@ fn what_is_out_over_a_seam_is_told_once() {
         first.flush(SECOND).unwrap();
         let (previous, next) = (first.manifest().id.clone(), second.manifest().id.clone());
         tell(&mut second, 1, EventKind::RecordingContinues { previous, carried: carried.clone() });
-        second.goes_on_from(&first);
-        tell(&mut first, 1, EventKind::RecordingRotated { next, carried });
-        if is_closed {
+        if steps >= 2 {
+            second.goes_on_from(&mut first);
+        }
+        if steps >= 3 {
+            tell(&mut first, 1, EventKind::RecordingRotated { next, carried });
+        }
+        if steps >= 4 {
             first.finish(manifest().started_at, SECOND).unwrap();
         } else {
             drop(first);
         }
         drop(second);
-        assert_eq!(lost(&dirs[0]), [], "closed: {is_closed}");
-        assert_eq!(lost(&dirs[1]), [(Some(0), 30)], "closed: {is_closed}");
+        for (dir, is_told) in dirs.iter().zip(is_told) {
+            let expected = if is_told { vec![(Some(0), 30)] } else { Vec::new() };
+            assert_eq!(lost(dir), expected, "{} after {steps} steps", dir.display());
+        }
     }
 }
 
@@ -126,6 +133,8 @@ fn what_is_out_over_a_seam_is_told_once() {
 struct Slow {
     hangs: AtomicBool,
     fails: AtomicBool,
+    /// The next one.
+    panics: AtomicBool,
 }
 
 impl Disk for Slow {
@@ -137,6 +146,7 @@ impl Disk for Slow {
         while self.hangs.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
         }
+        assert!(!self.panics.swap(false, Ordering::Relaxed), "as if by a bug");
         if self.fails.load(Ordering::Relaxed) {
             Err(io::Error::other("it is gone"))
         } else {
@@ -181,7 +191,26 @@ fn a_sync_that_fails_stops_the_recording() {
     push(&mut recorder, 0, 0..1);
     disk.fails.store(true, Ordering::Relaxed);
     recorder.flush(SECOND).unwrap();
-    let failed = (2..1_000_000).find_map(|second| recorder.flush(second * SECOND).err()).expect("an error");
-    assert!(failed.to_string().contains("it is gone"), "{failed}");
+    assert!(first_error(&mut recorder).contains("it is gone"));
+    assert!(recorder.stopped().is_some());
+}
+
+/// What the first flush that fails says. The clock stands still, so that nothing else is synced, by a segment that closes, say.
+fn first_error(recorder: &mut Recorder) -> String {
+    let mut flushes = 0..10_000_000;
+    flushes.find_map(|_| recorder.flush(2 * SECOND).err()).expect("an error").to_string()
+}
+
+/// A sync that nobody answers for is none: it was taken for one.
+#[test]
+fn a_sync_that_panics_stops_the_recording() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("r");
+    let disk = Arc::new(Slow::default());
+    let mut recorder = on(&disk, &dir);
+    push(&mut recorder, 0, 0..1);
+    disk.panics.store(true, Ordering::Relaxed);
+    recorder.flush(SECOND).unwrap();
+    assert!(first_error(&mut recorder).contains("the thread that syncs has failed"));
     assert!(recorder.stopped().is_some());
 }

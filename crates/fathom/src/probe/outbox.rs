@@ -10,6 +10,10 @@
 //! samples and makes their rows ready ([`Outbox::pack`]), after it has sent the next message: in time that it has to spare. The
 //! recording thread looks seldom and has little to do but to write; events wake it, and [`Outbox::finish`] does.
 
+mod inbox;
+
+pub(super) use inbox::Inbox;
+
 use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind, LOST_BEHIND, note_of_lost_events};
 use fathom_core::queue::Queue;
@@ -18,9 +22,10 @@ use fathom_core::statistics::Batch;
 use fathom_os::clock::{mono_ns, utc_ns};
 use fathom_recording::{Packed, Packer};
 use jiff::Timestamp;
-use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use rtrb::{Producer, PushError, RingBuffer};
 use std::collections::BTreeMap;
 use std::mem::size_of;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
@@ -79,6 +84,8 @@ const PASSED_ON_AT_ONCE: usize = 64;
 pub(super) struct Outbox {
     ring: Producer<Message>,
     waiting: Queue<Message>,
+    /// Whether something waits, for the other end.
+    queued: Arc<AtomicBool>,
     /// The wall clock when the queue began.
     waiting_since_ns: i64,
     /// Samples in the queue that were sent after it began, and how many those may be.
@@ -115,7 +122,7 @@ pub(super) fn channel(
     samples_per_s: Option<f64>,
     of: usize,
     packed: Option<(&Bell, bool)>,
-) -> (Outbox, Consumer<Message>) {
+) -> (Outbox, Inbox) {
     let wanted = samples_per_s.map_or(*RING.end(), |rate| (rate * 4.0) as usize) / of;
     let size = wanted.clamp(*RING.start(), *RING.end()).next_power_of_two();
     let samples = STANDSTILL_BYTES / size_of::<Message>() / of;
@@ -131,17 +138,15 @@ pub(super) fn channel(
     (outbox, ring)
 }
 
-fn channel_of(
-    size: usize,
-    later_at_most: usize,
-    at_most: usize,
-    read_clock: fn() -> i64,
-) -> (Outbox, Consumer<Message>) {
+fn channel_of(size: usize, later_at_most: usize, at_most: usize, read_clock: fn() -> i64) -> (Outbox, Inbox) {
     let (ring, consumer) = RingBuffer::new(size);
     let (waiting, lost) = (Queue::default(), BTreeMap::new());
+    let queued = Arc::new(AtomicBool::new(false));
+    let inbox = Inbox::new(consumer, Arc::clone(&queued));
     let outbox = Outbox {
         ring,
         waiting,
+        queued,
         waiting_since_ns: 0,
         later: 0,
         later_at_most,
@@ -152,7 +157,7 @@ fn channel_of(
         read_clock,
         packing: None,
     };
-    (outbox, consumer)
+    (outbox, inbox)
 }
 
 impl Outbox {
@@ -211,7 +216,8 @@ impl Outbox {
         }
     }
 
-    /// The recording thread rests for longer than a ring takes to fill where there are many.
+    /// The recording thread rests for longer than a ring takes to fill where there are many threads, each with a small one: from
+    /// eight on each wakes it once a rest and more.
     fn wake_for_room(&self) {
         self.wake(self.ring.slots() <= self.ring.buffer().capacity() / 2);
     }
@@ -286,6 +292,7 @@ impl Outbox {
 
     fn begin_queue(&mut self, first: Message) {
         self.waiting_since_ns = (self.read_clock)();
+        self.queued.store(true, Ordering::Release);
         self.queue(first);
     }
 
@@ -318,6 +325,12 @@ impl Outbox {
     }
 
     fn pass_on(&mut self, at_most: usize) -> bool {
+        let passed = self.move_on(at_most);
+        self.queued.store(!passed, Ordering::Release);
+        passed
+    }
+
+    fn move_on(&mut self, at_most: usize) -> bool {
         for _ in 0..at_most {
             let Some(message) = self.waiting.pop() else {
                 if self.lost.is_empty() && self.events_lost == 0 {

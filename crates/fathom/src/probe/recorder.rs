@@ -1,11 +1,14 @@
 //! The recording thread: takes the probing threads' messages, writes each path's sinks, and keeps the live states that the
 //! views show.
 
+mod seams;
 mod stamps;
 mod surroundings;
+mod trouble;
+
 use super::live_state::{LiveStates, lock};
 use super::operate::HookSender;
-use super::outbox::{Bell, Message};
+use super::outbox::{Bell, Inbox, Message};
 use super::plain::Line;
 use super::rotate::Rotating;
 use super::sinks::Sinks;
@@ -17,13 +20,13 @@ use fathom_core::statistics::Batch;
 use fathom_os::clock::mono_ns;
 use fathom_os::egress::Egress;
 use fathom_recording::peers::Rows;
-use fathom_recording::{Gaps, Packed, Recorder};
+use fathom_recording::{Packed, Recorder};
 use jiff::Timestamp;
-use rtrb::Consumer;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::thread;
 use std::time::Duration;
+use trouble::Trouble;
 
 /// With the rest between two looks, and a disk that takes its time over a sync (hundreds of ms under load), this keeps
 /// everything older than a second on disk.
@@ -34,8 +37,6 @@ const SLOW_FLUSH: Duration = Duration::from_millis(250);
 const TOGETHER: usize = 64;
 /// Messages taken before the live states are brought up to date.
 const BATCH: usize = 2_048;
-/// For so long a rotation waits for rows that wait behind a ring.
-const CATCHES_UP_FOR_NS: u64 = 5_000_000_000;
 
 /// What the cloud's metadata service said, and when that became known here.
 pub(super) struct CloudNotice {
@@ -54,7 +55,7 @@ enum Update {
 /// See the module.
 pub(super) struct RunRecorder<'a> {
     /// One a probing thread.
-    rings: Vec<Consumer<Message>>,
+    rings: Vec<Inbox>,
     cloud: Option<Receiver<CloudNotice>>,
     sinks: Vec<Sinks>,
     /// By what each path's connections leave.
@@ -71,8 +72,6 @@ pub(super) struct RunRecorder<'a> {
     hook: Option<HookSender>,
     /// When the recordings are followed by others.
     rotating: Option<Rotating<'a>>,
-    /// When they were to be, if that waits for rows behind a ring.
-    catching_up_since_ns: Option<u64>,
     /// Whether each sample is worth a line.
     every_sample: bool,
     /// How long to rest when there is nothing to do.
@@ -80,25 +79,23 @@ pub(super) struct RunRecorder<'a> {
     bell: Bell,
     lines_lost: u64,
     /// Why each path's recording is incomplete, where it is.
-    errors: Vec<Option<String>>,
+    troubles: Vec<Trouble>,
     stop: Stop,
     /// A probing thread ended without its last message.
     abandoned: bool,
-    /// Whether each path's recording waits for room on its disk.
-    waits: Vec<bool>,
     /// Whether a full disk ends the run.
     exit_on_full: bool,
 }
 
 impl<'a> RunRecorder<'a> {
     pub(super) fn new(
-        rings: Vec<Consumer<Message>>,
+        rings: Vec<Inbox>,
         sinks: Vec<Sinks>,
         live: LiveStates,
         rest: Duration,
         stop: Stop,
     ) -> Self {
-        let (errors, waits) = (vec![None; sinks.len()], vec![false; sinks.len()]);
+        let troubles = sinks.iter().map(|_| Trouble::default()).collect();
         let egress = sinks.iter().map(|_| Egress::default()).collect();
         Self {
             rings,
@@ -112,15 +109,13 @@ impl<'a> RunRecorder<'a> {
             lines: None,
             hook: None,
             rotating: None,
-            catching_up_since_ns: None,
             every_sample: false,
             rest,
             bell: Bell::default(),
             lines_lost: 0,
-            errors,
+            troubles,
             stop,
             abandoned: false,
-            waits,
             exit_on_full: false,
         }
     }
@@ -180,8 +175,8 @@ impl<'a> RunRecorder<'a> {
                 }
             }
             if !more {
-                // For a sample the probing thread never wakes this one: a wake-up would cost it more than a send. What was done
-                // since the last look is part of the rest: a disk that is slow must not make rows wait for both.
+                // For a sample a probing thread does not wake this one, but for a ring that fills up: a wake-up costs it more than a
+                // send. What was done since the last look is part of the rest: a disk that is slow must not make rows wait for both.
                 let passed = Duration::from_nanos(mono_ns() - looked_ns);
                 thread::park_timeout(self.rest.saturating_sub(passed));
             }
@@ -197,7 +192,7 @@ impl<'a> RunRecorder<'a> {
     }
 
     /// Takes so many messages of each ring at the most: whether there may be more at once, and whether everybody has told their last.
-    fn take_from_each(&mut self, at_most: impl Fn(&Consumer<Message>) -> usize) -> (bool, bool) {
+    fn take_from_each(&mut self, at_most: impl Fn(&Inbox) -> usize) -> (bool, bool) {
         let mut more = false;
         // Backwards, so that a ring that has come to its end can be taken out.
         for at in (0..self.rings.len()).rev() {
@@ -236,8 +231,8 @@ impl<'a> RunRecorder<'a> {
                 Update::Event(event) => live[path].event(&event),
             }
         }
-        for (state, error) in live.iter_mut().zip(&self.errors) {
-            state.recording_error.clone_from(error);
+        for (state, trouble) in live.iter_mut().zip(&self.troubles) {
+            state.recording_error = trouble.in_words();
         }
         drop(live);
         let Some(lines) = &self.lines else { return };
@@ -382,62 +377,19 @@ impl<'a> RunRecorder<'a> {
         }
     }
 
-    /// Goes on in new recordings, where it is time. What stands in the rings by then belongs to those before.
-    fn rotate(&mut self, now: u64) {
-        self.collect_closed(false);
-        let Some(rotating) = &mut self.rotating else { return };
-        if self.catching_up_since_ns.is_none() {
-            if !rotating.is_due() {
-                return;
-            }
-            self.catching_up_since_ns = Some(now);
-        }
-        let is_behind = self.rings.iter().any(|ring| ring.slots() >= ring.buffer().capacity());
-        self.take_from_each(Consumer::slots);
-        // More may wait behind a ring that was full.
-        let since_ns = self.catching_up_since_ns.unwrap_or(now);
-        if is_behind && now.saturating_sub(since_ns) < CATCHES_UP_FOR_NS {
-            return;
-        }
-        self.catching_up_since_ns = None;
-        if let Some(rotating) = &mut self.rotating {
-            rotating.rotate(&mut self.sinks, &self.live);
-        }
-        for (waits, sinks) in self.waits.iter_mut().zip(&self.sinks) {
-            *waits &= sinks.recorder.as_ref().is_some_and(Recorder::waits_for_room);
-        }
-        self.collect_closed(false);
-    }
-
-    /// Takes what recordings that others have followed had to tell when they were closed.
-    fn collect_closed(&mut self, wait: bool) {
-        let closed = self.rotating.as_mut().map(|rotating| rotating.closed(wait));
-        for (p, mut ended, error) in closed.into_iter().flatten() {
-            self.pass_on(p, ended.take_told(), &ended.gaps());
-            if let Some(error) = error {
-                self.stopped(p, error);
-            }
-        }
-    }
-
     /// Passes on what a recorder told of its own accord: a gap, and that its recording goes on.
     fn told_by_recorder(&mut self, p: usize) {
         let Some(recorder) = &mut self.sinks[p].recorder else { return };
-        let (events, gaps) = (recorder.take_told(), recorder.gaps());
-        self.pass_on(p, events, &gaps);
+        let events = recorder.take_told();
+        self.troubles[p].gaps(&recorder.manifest().id, recorder.gaps());
+        self.pass_on(p, events);
     }
 
-    fn pass_on(&mut self, p: usize, events: Vec<Event>, gaps: &Gaps) {
+    fn pass_on(&mut self, p: usize, events: Vec<Event>) {
         for event in events {
-            let waits = self.sinks[p].recorder.as_ref().is_some_and(Recorder::waits_for_room);
-            if let EventKind::RecordingResumed { .. } = event.kind
-                && !waits
-            {
-                self.waits[p] = false;
-                // A run that the full disk has ended is over, whatever room there is now.
-                if !self.exit_on_full {
-                    self.errors[p] = gaps.in_words();
-                }
+            if let EventKind::RecordingResumed { .. } = event.kind {
+                let waits = self.sinks[p].recorder.as_ref().is_some_and(Recorder::waits_for_room);
+                self.troubles[p].went_on(waits);
             }
             self.updates.push((p, Update::Event(event.clone())));
             self.happened(p as u32, &event);
@@ -453,9 +405,8 @@ impl<'a> RunRecorder<'a> {
         if self.exit_on_full {
             self.stop.ask_once();
         }
-        if !std::mem::replace(&mut self.waits[p], true) {
-            let why = if self.exit_on_full { "the run ended early by --on-full exit: " } else { "" };
-            self.errors[p] = Some(format!("{why}{error}"));
+        let why = if self.exit_on_full { "the run ended early by --on-full exit: " } else { "" };
+        if self.troubles[p].wait(format!("{why}{error}"), self.exit_on_full) {
             let line = if self.exit_on_full { Line::EndsOnFull } else { Line::RecordingWaits };
             self.show(line(p as u32, error));
         }
@@ -473,9 +424,7 @@ impl<'a> RunRecorder<'a> {
     }
 
     fn stopped(&mut self, p: usize, error: String) {
-        // The first error says what happened; later ones follow from it.
-        if self.errors[p].is_none() {
-            self.errors[p] = Some(error.clone());
+        if self.troubles[p].stop(error.clone()) {
             self.show(Line::RecordingStopped(p as u32, error));
         }
     }

@@ -1,28 +1,33 @@
 //! `--rotate`: the recording thread goes on in another recording when a boundary has been crossed.
 
-use super::config::{Config, Rotation};
+mod closing;
+
+use super::config::Config;
 use super::keep;
 use super::live_state::{LiveStates, lock};
 use super::sinks::Sinks;
+use closing::{Closing, Ended, Ending};
 use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::rotation::{Boundaries, Tally};
 use fathom_core::sample::Sample;
 use fathom_os::clock::anchor;
-use fathom_recording::{Manifest, Recorder};
+use fathom_recording::Recorder;
 use jiff::Timestamp;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 
-/// The rotation of a run's recordings.
+/// For so long a rotation waits for rows that wait behind a ring.
+const CATCHES_UP_FOR_NS: u64 = 5_000_000_000;
+
+/// The rotation of a run's recordings: while [`Rotating::is_due`] and not [`Rotating::waits_for_rows`], [`Rotating::rotate`]; and
+/// [`Rotating::closed`] now and then, and at the end.
 pub(super) struct Rotating<'a> {
     config: &'a Config,
     boundaries: Boundaries,
     tallies: Vec<Tally>,
-    /// Closes the recordings before, which are here when it has.
-    closing: Option<JoinHandle<()>>,
-    ends: Ends,
+    /// When a boundary was crossed, by the monotonic clock.
+    due_since_ns: Option<u64>,
+    /// The recordings before.
+    closing: Closing,
 }
 
 impl<'a> Rotating<'a> {
@@ -31,7 +36,7 @@ impl<'a> Rotating<'a> {
         let every_ns = config.operate.rotation?.every.as_nanos() as u64;
         let tallies = config.paths.iter().map(|_| Tally::default()).collect();
         let boundaries = Boundaries::new(every_ns, anchor().utc_ns);
-        Some(Self { config, boundaries, tallies, closing: None, ends: Ends::default() })
+        Some(Self { config, boundaries, tallies, due_since_ns: None, closing: Closing::default() })
     }
 
     /// A sample that the recorder of this path is given.
@@ -46,14 +51,26 @@ impl<'a> Rotating<'a> {
 
     /// Whether a boundary has been crossed and nothing is in the way: the recordings before are closed one rotation at a time, so
     /// that a host which is too slow for the period has longer recordings, and not ever more that are being closed.
-    pub(super) fn is_due(&mut self) -> bool {
-        let closing = self.closing.as_ref().is_some_and(|thread| !thread.is_finished());
-        !closing && self.boundaries.is_crossed(anchor().utc_ns)
+    pub(super) fn is_due(&mut self, now_ns: u64) -> bool {
+        if self.due_since_ns.is_none()
+            && !self.closing.is_busy()
+            && self.boundaries.is_crossed(anchor().utc_ns)
+        {
+            self.due_since_ns = Some(now_ns);
+        }
+        self.due_since_ns.is_some()
+    }
+
+    /// Whether it waits yet for rows behind a ring: they belong to the recordings before.
+    pub(super) fn waits_for_rows(&self, is_behind: bool, now_ns: u64) -> bool {
+        let due_for_ns = self.due_since_ns.map_or(0, |since| now_ns.saturating_sub(since));
+        is_behind && due_for_ns < CATCHES_UP_FOR_NS
     }
 
     /// Goes on in new recordings. Those before are closed by another thread ([`Rotating::closed`]): that takes seconds on a loaded
     /// host, and meanwhile there is a recording to be written. One that cannot be followed goes on until the next boundary.
     pub(super) fn rotate(&mut self, sinks: &mut [Sinks], live: &LiveStates) {
+        self.due_since_ns = None;
         let now = anchor();
         let mut ends = Vec::new();
         for (p, (sink, tally)) in sinks.iter_mut().zip(&self.tallies).enumerate() {
@@ -73,65 +90,17 @@ impl<'a> Rotating<'a> {
                 }
             }
         }
-        let rotation = self.config.operate.rotation;
-        let ends = Arc::new(Mutex::new(ends));
-        let (theirs, mono_ns) = (Arc::clone(&ends), now.mono_ns);
-        match thread::Builder::new()
-            .name("close".into())
-            .spawn(move || close(&mut lock_ends(&theirs), rotation, mono_ns))
-        {
-            Ok(thread) => self.closing = Some(thread),
-            // Without room for a thread, here and now.
-            Err(e) => {
-                tracing::warn!(error = %e, "no thread closes the recordings before");
-                close(&mut lock_ends(&ends), rotation, mono_ns);
-            }
-        }
-        self.ends = ends;
+        let (rotation, mono_ns) = (self.config.operate.rotation, now.mono_ns);
+        self.closing.begin(ends, move |Ending { recorder, current, dir, .. }| {
+            let finished = recorder.finish_with(current.started_at, mono_ns, None);
+            keep::remove_old(rotation, current, dir, Timestamp::now());
+            finished.map(drop).map_err(|e| e.to_string())
+        });
     }
 
     /// Recordings that have been closed since this was last asked; with `wait`, those that are being closed, too.
     pub(super) fn closed(&mut self, wait: bool) -> Vec<Ended> {
-        if let Some(thread) = self.closing.take_if(|thread| wait || thread.is_finished())
-            && thread.join().is_err()
-        {
-            tracing::error!("a recording could not be closed; this is a bug");
-        }
-        if self.closing.is_some() {
-            return Vec::new();
-        }
-        let ended = |ending: Ending| (ending.path, ending.recorder, ending.error);
-        std::mem::take(&mut *lock_ends(&self.ends)).into_iter().map(ended).collect()
-    }
-}
-
-/// A recorder that has ended, by path, for what it had to tell, and the error of one that could not be ended in order.
-pub(super) type Ended = (usize, Recorder, Option<String>);
-
-/// A recording that is to be closed.
-struct Ending {
-    path: usize,
-    recorder: Recorder,
-    error: Option<String>,
-    /// The one in which the run goes on, and where it is.
-    current: Manifest,
-    dir: PathBuf,
-}
-
-type Ends = Arc<Mutex<Vec<Ending>>>;
-
-fn lock_ends(ends: &Ends) -> MutexGuard<'_, Vec<Ending>> {
-    ends.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Closes recordings in order, and removes those that are not to be kept any more.
-fn close(ends: &mut [Ending], rotation: Option<Rotation>, mono_ns: u64) {
-    for Ending { recorder, error, current, dir, .. } in ends {
-        let finished = recorder.finish_with(current.started_at, mono_ns, None);
-        if let Err(e) = finished {
-            error.get_or_insert_with(|| e.to_string());
-        }
-        keep::remove_old(rotation, current, dir, Timestamp::now());
+        self.closing.collect(wait)
     }
 }
 
@@ -143,9 +112,6 @@ fn seam(
     tally: &Tally,
     now: Anchor,
 ) -> Result<(Recorder, Option<String>), String> {
-    // A kill must not take what has been handed over, and it may be a while until the recording is closed. What cannot be written
-    // now is tried again then.
-    let _ = recorder.flush(now.mono_ns);
     let next = keep::next(config, &config.paths[path], recorder.manifest(), now);
     let mut next = next.map_err(|e| e.to_string())?.ok_or("nothing is recorded")?;
     let (at, mono_ns) = (next.manifest().started_at, now.mono_ns);
@@ -162,4 +128,26 @@ fn seam(
     next.goes_on_from(recorder);
     let rotated = recorder.event(&event(EventKind::RecordingRotated { next: following, carried }));
     Ok((next, rotated.err().map(|e| e.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::from_line;
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn it_waits_for_rows_behind_a_ring_and_not_for_ever() {
+        let config = from_line("h --rotate 1s").expect("it is valid");
+        let mut rotating = Rotating::of(&config).expect("it is asked for");
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while !rotating.is_due(7) {
+            assert!(Instant::now() < deadline, "no boundary was crossed");
+            std::thread::yield_now();
+        }
+        assert!(rotating.is_due(8), "it stays so until it is done");
+        assert!(!rotating.waits_for_rows(false, 8));
+        assert!(rotating.waits_for_rows(true, 7 + CATCHES_UP_FOR_NS - 1), "since it was due first");
+        assert!(!rotating.waits_for_rows(true, 7 + CATCHES_UP_FOR_NS));
+    }
 }

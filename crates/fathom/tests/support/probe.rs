@@ -152,6 +152,15 @@ pub(crate) fn waited_ns(pid: u32) -> BTreeMap<String, u64> {
         .collect()
 }
 
+/// The same of threads of these names.
+pub(crate) fn waited_ns_of(pid: u32, names: &[&str]) -> BTreeMap<String, u64> {
+    let name =
+        |task: &str| std::fs::read_to_string(format!("/proc/{pid}/task/{task}/comm")).unwrap_or_default();
+    let mut waited = waited_ns(pid);
+    waited.retain(|task, _| names.contains(&name(task).trim_end()));
+    waited
+}
+
 /// Asserts that `fathom recording verify` finds nothing wrong.
 pub(crate) fn assert_sound(dir: &Path) {
     must(super::FATHOM, &["recording", "verify", &dir.display().to_string()]);

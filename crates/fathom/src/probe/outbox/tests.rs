@@ -15,12 +15,12 @@ fn note(text: String) -> Message {
     Message::Event(None, Box::new(Event { at: Timestamp::UNIX_EPOCH, mono_ns: 0, connection: None, kind }))
 }
 
-fn taken(ring: &mut Consumer<Message>) -> Vec<Message> {
+fn taken(ring: &mut Inbox) -> Vec<Message> {
     std::iter::from_fn(|| ring.pop().ok()).collect()
 }
 
 /// Everything that comes out of the ring until the outbox has passed on all it has.
-fn drained(outbox: &mut Outbox, ring: &mut Consumer<Message>) -> Vec<Message> {
+fn drained(outbox: &mut Outbox, ring: &mut Inbox) -> Vec<Message> {
     let mut all = taken(ring);
     while !outbox.deliver_waiting() {
         all.extend(taken(ring));
@@ -333,4 +333,21 @@ fn rows_join_a_queue_in_whole_pieces() {
     outbox.other(Message::Ended);
     let (rows, _) = unpacked(&drained(&mut outbox, &mut ring));
     assert_eq!(rows.len() as u64, given);
+}
+
+/// A rotation asked whether a ring was full after it had been emptied: what waited behind it went into the next recording.
+#[test]
+fn the_other_end_knows_that_more_waits_behind_the_ring() {
+    let (mut outbox, mut ring) = channel_of(4, 100, usize::MAX, || NOW_NS);
+    (0..4).for_each(|seq| outbox.sample(0, sample(0, seq, 0)));
+    assert!(!ring.is_behind(), "it is full, and that is all");
+    (4..10).for_each(|seq| outbox.sample(0, sample(0, seq, 0)));
+    assert_eq!(taken(&mut ring).len(), 4);
+    assert!(ring.is_behind(), "it is empty, and there is more");
+    assert!(!outbox.deliver_waiting());
+    assert!(ring.is_behind());
+    assert_eq!(taken(&mut ring).len(), 4);
+    assert!(outbox.deliver_waiting());
+    assert!(!ring.is_behind());
+    assert_eq!(taken(&mut ring).len(), 2);
 }

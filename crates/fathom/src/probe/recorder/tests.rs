@@ -2,17 +2,22 @@ use super::*;
 use crate::probe::live_state::LiveState;
 use crate::probe::outbox::channel;
 use fathom_recording::{Manifest, Recording, Tool, verify};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::mpsc::channel as results;
+
+pub(super) fn recorder_in(dir: &Path) -> Recorder {
+    let tool = Tool { version: "0".into(), revision: None };
+    Recorder::create(dir, Manifest::new("x", Timestamp::UNIX_EPOCH, tool)).expect("made")
+}
 
 /// The recording thread waited for the last message of a probing thread that had failed, for ever.
 #[test]
 fn a_probing_thread_that_fails_ends_the_recording_with_a_note_and_an_error() {
     let home = tempfile::tempdir().expect("a directory");
     let dir = home.path().join("r");
-    let tool = Tool { version: "0".into(), revision: None };
-    let recorder = Recorder::create(&dir, Manifest::new("x", Timestamp::UNIX_EPOCH, tool)).expect("made");
+    let recorder = recorder_in(&dir);
     let live: LiveStates = Arc::new(Mutex::new(vec![LiveState::default()]));
     let (mut failing, first) = channel(Some(1.0), 2, None);
     let (healthy, second) = channel(Some(1.0), 2, None);
@@ -54,8 +59,7 @@ fn a_probing_thread_that_fails_ends_the_recording_with_a_note_and_an_error() {
 fn packed_rows_stand_before_what_came_after_them() {
     let home = tempfile::tempdir().expect("a directory");
     let dir = home.path().join("r");
-    let tool = Tool { version: "0".into(), revision: None };
-    let recorder = Recorder::create(&dir, Manifest::new("x", Timestamp::UNIX_EPOCH, tool)).expect("made");
+    let recorder = recorder_in(&dir);
     let live: LiveStates = Arc::new(Mutex::new(vec![LiveState::default()]));
     let bell = Bell::default();
     let (mut outbox, ring) = channel(None, 1, Some((&bell, true)));

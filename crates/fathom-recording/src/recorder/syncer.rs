@@ -4,6 +4,7 @@
 use crate::Error;
 use crate::disk::Disk;
 use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -12,29 +13,32 @@ use std::thread;
 /// Enough for a call of the system.
 const STACK: usize = 128 << 10;
 
-/// Files that are to be synced, one after the other, and what each is called.
-type Files = Vec<(File, PathBuf)>;
+/// A file that is to be synced, and what it is called. It is the writer's own handle: a sync needs no further one.
+pub(super) type Unsynced = (Arc<File>, PathBuf);
+/// Such files, one after the other.
+type Files = Vec<Unsynced>;
 /// For what is asked of the thread, and for its answers.
 type Ends = (Sender<Files>, Receiver<Result<(), Error>>);
 
 /// A thread that syncs, from the first time on that it is asked to.
 #[derive(Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct Syncer {
     thread: Option<Ends>,
-    /// It was asked, and has not said yet that it is done.
-    is_at_work: bool,
+    /// What it was asked to sync first, until it has said that it is done.
+    at_work: Option<PathBuf>,
 }
 
-impl Beside {
-    /// Has these synced. Nothing may be under way ([`Beside::is_done`]).
+impl Syncer {
+    /// Has these synced. Nothing may be under way ([`Syncer::is_done`]).
     pub(super) fn sync(&mut self, disk: &Arc<dyn Disk>, files: Files) -> Result<(), Error> {
         if self.thread.is_none() {
             self.thread = spawn(Arc::clone(disk));
         }
         let Some((ask, _)) = &self.thread else { return sync_all(disk.as_ref(), &files) };
+        let first = files.first().map(|(_, path)| path.clone());
         match ask.send(files) {
             Ok(()) => {
-                self.is_at_work = true;
+                self.at_work = first;
                 Ok(())
             }
             // Its thread has failed.
@@ -44,24 +48,29 @@ impl Beside {
 
     /// Whether nothing is under way; what was wrong with the last sync, where something was.
     pub(super) fn is_done(&mut self) -> Result<bool, Error> {
-        let Some((_, answers)) = self.thread.as_ref().filter(|_| self.is_at_work) else { return Ok(true) };
-        let answer = match answers.try_recv() {
-            Err(TryRecvError::Empty) => return Ok(false),
-            Ok(answer) => answer,
-            Err(TryRecvError::Disconnected) => Ok(()),
+        let Some(((_, answers), path)) = self.thread.as_ref().zip(self.at_work.take()) else {
+            return Ok(true);
         };
-        self.is_at_work = false;
-        answer.map(|()| true)
+        match answers.try_recv() {
+            Err(TryRecvError::Empty) => {
+                self.at_work = Some(path);
+                Ok(false)
+            }
+            Ok(answer) => answer.map(|()| true),
+            Err(TryRecvError::Disconnected) => Err(failed(path)),
+        }
     }
 
     /// Waits for what is under way.
     pub(super) fn wait(&mut self) -> Result<(), Error> {
-        let at_work = std::mem::take(&mut self.is_at_work);
-        match &self.thread {
-            Some((_, answers)) if at_work => answers.recv().unwrap_or(Ok(())),
-            _ => Ok(()),
-        }
+        let Some(((_, answers), path)) = self.thread.as_ref().zip(self.at_work.take()) else { return Ok(()) };
+        answers.recv().unwrap_or_else(|_| Err(failed(path)))
     }
+}
+
+/// The thread ended without an answer: nobody knows what is on the disk.
+fn failed(path: PathBuf) -> Error {
+    Error::io("sync", &path)(io::Error::other("the thread that syncs has failed; this is a bug"))
 }
 
 /// None: there is no room for a thread.
@@ -70,7 +79,10 @@ fn spawn(disk: Arc<dyn Disk>) -> Option<Ends> {
     let (answer, answers) = channel();
     let work = move || {
         for files in asked {
-            if answer.send(sync_all(disk.as_ref(), &files)).is_err() {
+            let done = sync_all(disk.as_ref(), &files);
+            // Whoever hears of it may remove them.
+            drop(files);
+            if answer.send(done).is_err() {
                 return;
             }
         }
