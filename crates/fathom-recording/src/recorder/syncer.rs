@@ -5,7 +5,7 @@ use crate::Error;
 use crate::disk::Disk;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
@@ -57,20 +57,20 @@ impl Syncer {
                 Ok(false)
             }
             Ok(answer) => answer.map(|()| true),
-            Err(TryRecvError::Disconnected) => Err(failed(path)),
+            Err(TryRecvError::Disconnected) => Err(failed(&path)),
         }
     }
 
     /// Waits for what is under way.
     pub(super) fn wait(&mut self) -> Result<(), Error> {
         let Some(((_, answers), path)) = self.thread.as_ref().zip(self.at_work.take()) else { return Ok(()) };
-        answers.recv().unwrap_or_else(|_| Err(failed(path)))
+        answers.recv().unwrap_or_else(|_| Err(failed(&path)))
     }
 }
 
 /// The thread ended without an answer: nobody knows what is on the disk.
-fn failed(path: PathBuf) -> Error {
-    Error::io("sync", &path)(io::Error::other("the thread that syncs has failed; this is a bug"))
+fn failed(path: &Path) -> Error {
+    Error::io("sync", path)(io::Error::other("the thread that syncs has failed; this is a bug"))
 }
 
 /// None: there is no room for a thread.

@@ -20,7 +20,7 @@ impl RunRecorder<'_> {
         // A kill must not take what has been handed over, and it may be a while until those before are closed. What a full disk
         // has no room for is tried again then, where it does not end the run.
         self.flush(now);
-        if self.exit_on_full && self.troubles.iter().any(|trouble| trouble.waits()) {
+        if self.exit_on_full && self.troubles.iter().any(super::trouble::Trouble::waits) {
             return;
         }
         if let Some(rotating) = &mut self.rotating {
