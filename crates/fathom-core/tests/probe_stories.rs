@@ -78,6 +78,20 @@ fn a_silence_after_one_that_was_no_stall_is_a_stall() {
     assert!(began.iter().any(|(at, ..)| *at > START.mono_ns + 1_350 * MS), "{began:?}");
 }
 
+/// A cut of 0.7 s in a run's first second was no stall, since nothing was usual before that second was over, and what it held up
+/// was told as echoes that kept coming, late (a stranger).
+#[test]
+fn a_silence_in_the_first_second_is_a_stall() {
+    for (interval, after) in [(100 * MS, 350 * MS), (50 * MS, 170 * MS), (50 * MS, 400 * MS), (MS, 50 * MS)] {
+        let faults = [after, 1_500 * MS].map(|at| (at, Fault::Silence(700 * MS)));
+        let outcome = World::new(every(interval, 4 * S), 1).with(faults).run();
+        outcome.check_laws();
+        assert_eq!(outcome.stalls(), 2, "every {interval} ns, after {after}");
+        let late = outcome.of(|kind| matches!(kind, EventKind::DelayBegan { .. }).then_some(()));
+        assert!(late.is_empty(), "every {interval} ns, after {after}: {late:?}");
+    }
+}
+
 /// The kernel took the last message in part, and the peer read no more: nothing was armed that would end the run.
 #[test]
 fn a_last_message_that_is_never_taken_whole_ends_the_run() {
