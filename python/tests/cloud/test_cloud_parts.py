@@ -410,6 +410,12 @@ def test_how_long_a_lab_is_for(tmp_path):
     assert remaining(place, now) is None
     place.entries.append({"kind": "apply.started"})
     place.entries.append({"kind": "settings", "expires": end_of("9h", now)})
+    # What switches hosts off is made after them: a making that failed may have left it out (a stranger).
+    for kind in ("apply.failed", "apply.done"):
+        said = remaining(place, now)
+        assert said.startswith("its hosts were to end at 2026-11-23 13:30 UTC, but not all was made in order")
+        assert "when they end, if ever, is not known" in said
+        place.entries.append({"kind": kind})
     assert remaining(place, now).startswith("its hosts end at 2026-11-23 13:30 UTC, in 1h 30m; whatever else")
     later = datetime(2026, 11, 24, 12, tzinfo=UTC)
     assert remaining(place, later).startswith("its hosts were ended at 2026-11-23 13:30 UTC; whatever else")

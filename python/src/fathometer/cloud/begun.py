@@ -13,7 +13,8 @@ from fathometer.clean import cleaned
 from fathometer.cloud import register
 from fathometer.cloud.journal import LabPlace, all_usual
 from fathometer.cloud.prices import hourly
-from fathometer.cloud.work import EMPTY, broken, command_for, remaining
+from fathometer.cloud.work import EMPTY, broken, command_for, named_by, remaining
+from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 
 
@@ -132,7 +133,7 @@ def summary(directory: Path, now: datetime) -> str | None:
     state = {
         None: nothing,
         "apply.done": "made",
-        "destroy.done": "removed; whether something is left was not found out",
+        "destroy.done": _removed(place, down),
     }.get(None if last is None else str(last["kind"]), "half made, or half removed")
     if place.is_made and (what := _says_nothing(place.state_file, down)):
         state += f", but {place.state_file.name} {what}: what exists is not known"
@@ -148,6 +149,16 @@ def summary(directory: Path, now: datetime) -> str | None:
     if len(parts) == 1 or place.directory.parent != all_usual():
         parts.append(str(place.directory))
     return cleaned("; ".join(parts))
+
+
+def _removed(place: LabPlace, down: str) -> str:
+    """Of a lab whose removal the tool ended in order, which it may have done without removing anything."""
+    if named := named_by(place.state_file, down):
+        return f"half removed: its state names {count(named, 'thing')}"
+    looked = place.last("destroy.done", "left.looked")
+    if looked is not None and (number := looked.get("left")):
+        return f"half removed: {count(int(number), 'thing')} of it {are(int(number))} left"
+    return "removed; whether something is left was not found out"
 
 
 def _says_nothing(state: Path, down: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import signal
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ cloud_app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _RESUME: Final = "The same command goes on after any interruption or crash."
 Name = Annotated[str, typer.Argument(metavar="LAB", help="Which one; `fathom cloud list` names them.")]
 Directory = Annotated[
@@ -351,6 +353,14 @@ def _interruptible() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise FathometerError("go on", "it was interrupted", "the same command goes on from there") from None
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise FathometerError(
+            "go on",
+            f"{error.filename or 'a file of the lab'}: {error.strerror}",
+            "make room for it; the same command goes on from there",
+        ) from None
     finally:
         for sign, handler in before.items():
             signal.signal(sign, handler)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -217,7 +216,7 @@ def _plan(work: Work, root: Root, given: Given, now: datetime) -> tuple[Proposal
             work.say(f"not kept, as it could not be planned: {', '.join(given.names)}")
         ways = dict.fromkeys(given.option_of(name) for name in ended.variables)
         raise work.failed("plan the lab", ended, "up", f"set it with {' and '.join(ways)}" if ways else None)
-    document = json.loads(work.tool.output("show", "-json", _PLAN))
+    document = work.tool.shown(_PLAN)
     planned = read_plan(document)
     asked = where.of_plan(register.where(place), document, planned, may_exist=register.may_exist(place))
     return proposal, planned, estimate(planned.after), asked

@@ -147,7 +147,9 @@ class Tool:
         self._say = say
         kept = {name: value for name, value in os.environ.items() if not _OURS.fullmatch(name)}
         # It is asked nothing, asks nothing, and leaves out advice on what to call next.
-        extra = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1", MARK: place.id}
+        # Whoever destroys by hand may have chosen another workspace, whose state is another file.
+        ours = {"TF_WORKSPACE": "default", "TF_IN_AUTOMATION": "1"}
+        extra = {**ours, "CHECKPOINT_DISABLE": "1", MARK: place.id}
         self._environment = {**kept, **where.environment(register.where(place)), **extra}
         self._withheld = Withheld(kept)
 
@@ -251,6 +253,22 @@ class Tool:
             what = Exit(done.returncode, _plain_errors(text)).words
             raise FathometerError("look at a lab", f"{self.name} {words[0]}: {what}", "call it again")
         return done.stdout
+
+    def shown(self, *words: str) -> Mapping[str, Any]:
+        """What its `show -json` prints. Raises `FathometerError`, also where that is no such answer."""
+        text = self.output("show", "-json", *words)
+        try:
+            document = json.loads(text)
+        except ValueError:
+            document = None
+        if not isinstance(document, Mapping):
+            began = self._withheld.text(text[:MOST_WORDS].decode(errors="replace")).strip()
+            raise FathometerError(
+                "look at a lab",
+                f"{self.name} show -json prints no object of JSON: {began or 'nothing'}",
+                f"see what `{self._program}` runs: a wrapper must print nothing of its own to stdout",
+            )
+        return document
 
     def _start(self, words: tuple[str, ...], to: int) -> subprocess.Popen[bytes]:
         try:

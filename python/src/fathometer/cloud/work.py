@@ -134,8 +134,19 @@ class Work:
             return {}
         seen = tuple((f.name, s.st_ino, s.st_size, s.st_mtime_ns) for f in files for s in (f.stat(),))
         if self._shown is None or self._shown[0] != seen:
-            self._shown = seen, json.loads(self.tool.output("show", "-json"))
+            self._shown = seen, self._as_shown()
         return self._shown[1]
+
+    def _as_shown(self) -> Mapping[str, Any]:
+        shown, state = self.tool.shown(), self.place.state_file
+        named = named_by(state, self.command("down")) if state.is_file() and "values" not in shown else 0
+        if named:
+            raise FathometerError(
+                "look at a lab",
+                f"{self.tool.name} shows nothing of a state, and {state} names {count(named, 'thing')}",
+                "see that it is the tool that the lab was made with, and no wrapper that looks elsewhere",
+            )
+        return shown
 
     def step(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Exit:
         """A call of the tool, with its entries in the journal."""
@@ -342,7 +353,18 @@ def _has_providers(root: Path) -> bool:
 def remaining(place: LabPlace, now: datetime) -> str | None:
     """How long the lab is for, in words; None: nothing says it."""
     ends = expires(place)
-    return None if ends is None else ending(ends, now)
+    if ends is None:
+        return None
+    made = place.last("apply.started", "apply.done", "apply.failed")
+    if ends > now and made is not None and made["kind"] != "apply.done":
+        # What switches a host off is made after it, and a later end is a change of it.
+        lab = str((place.begun or {}).get("lab"))
+        up, down = (command_for(verb, lab, place.directory) for verb in ("up", "down"))
+        return (
+            f"its hosts were to end at {ends:%Y-%m-%d %H:%M} UTC, but not all was made in order: when they"
+            f" end, if ever, is not known; {up} sets it, {down} removes them"
+        )
+    return ending(ends, now)
 
 
 def ending(ends: datetime, now: datetime) -> str:

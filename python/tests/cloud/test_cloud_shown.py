@@ -1,0 +1,76 @@
+"""What the lab's tool shows is held against the state that lies there: a wrapper's words, or another
+workspace's nothing, are no proof that nothing is left (a stranger).
+"""
+
+import errno
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from fathometer.cloud.begun import summary
+from fathometer.cloud.command import _interruptible
+from fathometer.errors import FathometerError
+
+NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def down(made, listed):
+    """Removes the lab, with a tool that shows this; says what was said."""
+
+    def call(shown):
+        listed.az("true")
+        listed.az(
+            f"""case $1 in
+            version) echo '{{"terraform_version": "1.12.6"}}' ;;
+            init) mkdir -p .terraform ;;
+            show) {shown} ;;
+            *) touch "$1.called" ;;
+            esac""",
+            name="tofu",
+        )
+        said = listed("down", "azure-nat", "--directory", made.directory, "--yes", code=1)
+        assert made.state_file.is_file()
+        assert not (made.root / "destroy.called").exists()
+        return said
+
+    return call
+
+
+def test_a_state_that_names_things_is_not_empty_because_the_tool_shows_nothing(down, made):
+    for _ in range(2):
+        said = down("""echo '{"format_version": "1.0"}'""")
+        assert f"tofu shows nothing of a state, and {made.state_file} names 1 thing" in said
+
+
+def test_what_a_wrapper_prints_is_told_as_that(down):
+    for _ in range(2):
+        assert "tofu show -json prints no object of JSON: using 1.12.6" in down("echo using 1.12.6; echo {}")
+
+
+def test_the_state_is_that_of_the_workspace_in_which_the_lab_was_made(down, monkeypatch):
+    monkeypatch.setenv("TF_WORKSPACE", "other")
+    assert "no object of JSON: in default" in down("echo in $TF_WORKSPACE")
+
+
+def test_a_removal_that_left_something_is_not_listed_as_one(made):
+    for kind in ("destroy.started", "destroy.done"):
+        made.note(kind)
+    assert "half removed: its state names 1 thing" in summary(made.directory, NOW)
+    made.state_file.write_text(json.dumps({"version": 4, "resources": []}))
+    assert "removed; whether something is left was not found out" in summary(made.directory, NOW)
+    made.note("left.looked", left=2)
+    assert "half removed: 2 things of it are left" in summary(made.directory, NOW)
+
+
+def test_a_full_disk_is_told_at_every_call():
+    with (
+        pytest.raises(
+            FathometerError, match=r"^cannot go on: lab/x: No space left on device; make room for it"
+        ),
+        _interruptible(),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device", "lab/x")
+    with pytest.raises(PermissionError), _interruptible():
+        raise PermissionError(errno.EACCES, "Permission denied", "lab/x")
