@@ -55,7 +55,7 @@ def test_most_of_it_is_whose_time_it_is(tmp_path, rows, party, sure_):
 
 def test_the_ends_of_a_part_are_whole_ns_as_they_are_written_for_machines(tmp_path):
     # Means of 64,649.5 and 64,650.5 ns: as they are they read 64.6 and 64.7 us, and in JSON are the same.
-    rows = [query(200_000, (100, low, 100), None, (100, low + 1, 100)) for low in (64_649, 64_650)]
+    rows = [query(low + 200, (100, low, 100), None, (100, low + 1, 100)) for low in (64_649, 64_650)]
     recording(tmp_path / "r", [sure(1, 1, 1), *rows], source=SELECT)
     (one,) = known(tmp_path).every
     path = one.parts["path"]
