@@ -99,7 +99,7 @@ def test_what_the_recorder_lost_is_told_with_its_reason(tmp_path):
         if x.startswith("| `recording.overflowed`")
     ]
     reasons = re.findall(r"`(\w+)`: ", row)
-    assert len(reasons) == 5
+    assert len(reasons) == 6
     words = {}
     for reason in [*reasons, None]:
         write(
