@@ -154,9 +154,10 @@ fn what_is_asked_is_counted_and_kept() {
     // A row of its own is missing, and it shows.
     std::fs::remove_file(dir.join("queries-00000.parquet")).unwrap();
     let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
-    assert!(String::from_utf8_lossy(&verified.stdout).contains("as many queries as sql.ended counts"));
+    let said = String::from_utf8_lossy(&verified.stdout);
+    assert!(!verified.status.success() && said.contains("queries-00000.parquet"), "{said}");
     let line = refused(&Command::new(FATHOM).args(["recording", "summary"]).arg(&dir).output().unwrap());
-    assert!(line.contains("4 rows that sql.ended counts cannot be found"), "{line}");
+    assert!(line.contains("queries-00000.parquet: it is missing"), "{line}");
 }
 
 #[test]
@@ -277,7 +278,9 @@ fn ctrl_c_cancels_the_query_and_ends_with_the_summary() {
     assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &1.into()), "{outcome:#}");
     assert!(server.log().contains("canceling statement due to user request"), "{}", server.log());
     assert!(!sleeping(), "the server still works on it");
-    assert_eq!(outcome["notes"], serde_json::json!(["query 1 was ended by you"]));
+    // A busy host may have kept fathom from running, which is told too.
+    let notes = outcome["notes"].as_array().unwrap();
+    assert!(notes.contains(&"query 1 was ended by you".into()), "{outcome:#}");
 }
 
 /// 20 ms there and back; then what the client does, and what the server does.

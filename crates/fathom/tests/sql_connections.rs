@@ -230,7 +230,11 @@ fn ctrl_c_cancels_all_of_them_once() {
     let outcome = result(&support::ended(child));
     is_conserved(&outcome, 8);
     assert_eq!(outcome["failures"], json!({ "SQLSTATE 57014": 8 }), "{outcome:#}");
-    assert_eq!(outcome["notes"], json!(["8 queries were ended by you"]));
+    // A busy host may have kept fathom from running, which is told too.
+    assert!(
+        outcome["notes"].as_array().unwrap().contains(&json!("8 queries were ended by you")),
+        "{outcome:#}"
+    );
     assert_eq!(
         server.log().matches("canceling statement due to user request").count(),
         8,

@@ -116,7 +116,9 @@ fn what_is_asked_is_counted_and_kept() {
         );
         // A row is its bytes, and at least 5 of the protocol's.
         assert!(outcome["bytes_received"].as_u64() >= Some(4 * rows * (row_bytes + 5)), "{outcome:#}");
-        assert_eq!(outcome["notes"], json!([]), "{outcome:#}");
+        // A busy host may have kept fathom from running, which is told.
+        let notes = outcome["notes"].as_array().unwrap();
+        assert!(notes.iter().all(|note| note.as_str().unwrap().contains("stood still")), "{outcome:#}");
         assert_sound(dir.as_ref());
         says_the_same(dir.as_ref(), &outcome);
     }
@@ -293,7 +295,7 @@ fn ctrl_c_cancels_the_query_and_ends_with_the_summary() {
     support::signal(&child, "INT");
     let outcome = result(&support::ended(child));
     assert_eq!(outcome["failures"], json!({ "SQLSTATE 70100": 1 }), "{outcome:#}");
-    assert_eq!(outcome["notes"], json!(["query 1 was ended by you"]));
+    assert!(outcome["notes"].as_array().unwrap().contains(&json!("query 1 was ended by you")), "{outcome:#}");
 }
 
 /// A user who has all the sessions that he may have: KILL QUERY needs one more, and is refused. Ctrl-C ends the query at once all the

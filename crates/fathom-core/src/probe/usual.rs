@@ -21,9 +21,8 @@ const SLICE_NS: u64 = 60_000_000_000;
 /// ...and longer where a minute has fewer round trips than a percentile of the window needs: 10 x 30 are the 299 that
 /// p99 needs (see [`crate::histogram::supports`]).
 const SLICE_COUNT: u64 = 30;
-/// Fewer round trips than this say nothing about a path. A silence that follows these few has to be known as one: what is no
-/// stall is told as round trips that were long.
-const FEW: u64 = 3;
+/// Fewer round trips than this say nothing about a path.
+const FEW: u64 = 10;
 /// A path has changed when of so many round trips...
 const LATEST: usize = 32;
 /// ...so many were held up...
