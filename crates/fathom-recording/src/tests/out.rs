@@ -184,33 +184,27 @@ fn a_sync_that_hangs_holds_up_no_row() {
 /// After a failed sync nobody knows what is on the disk: the recording stops, if a flush later.
 #[test]
 fn a_sync_that_fails_stops_the_recording() {
+    stops_the_recording(|disk| &disk.fails, "it is gone");
+}
+
+/// A sync that goes wrong so: the first flush that fails says this. The clock stands still, so that nothing else is synced, by a
+/// segment that closes, say.
+fn stops_the_recording(wrong: fn(&Slow) -> &AtomicBool, words: &str) {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     let disk = Arc::new(Slow::default());
     let mut recorder = on(&disk, &dir);
     push(&mut recorder, 0, 0..1);
-    disk.fails.store(true, Ordering::Relaxed);
+    wrong(&disk).store(true, Ordering::Relaxed);
     recorder.flush(SECOND).unwrap();
-    assert!(first_error(&mut recorder).contains("it is gone"));
-    assert!(recorder.stopped().is_some());
-}
-
-/// What the first flush that fails says. The clock stands still, so that nothing else is synced, by a segment that closes, say.
-fn first_error(recorder: &mut Recorder) -> String {
     let mut flushes = 0..10_000_000;
-    flushes.find_map(|_| recorder.flush(2 * SECOND).err()).expect("an error").to_string()
+    let error = flushes.find_map(|_| recorder.flush(2 * SECOND).err()).expect("an error").to_string();
+    assert!(error.contains(words), "{error}");
+    assert!(recorder.stopped().is_some());
 }
 
 /// A sync that nobody answers for is none: it was taken for one.
 #[test]
 fn a_sync_that_panics_stops_the_recording() {
-    let home = tempfile::tempdir().unwrap();
-    let dir = home.path().join("r");
-    let disk = Arc::new(Slow::default());
-    let mut recorder = on(&disk, &dir);
-    push(&mut recorder, 0, 0..1);
-    disk.panics.store(true, Ordering::Relaxed);
-    recorder.flush(SECOND).unwrap();
-    assert!(first_error(&mut recorder).contains("the thread that syncs has failed"));
-    assert!(recorder.stopped().is_some());
+    stops_the_recording(|disk| &disk.panics, "the thread that syncs has failed");
 }

@@ -130,11 +130,11 @@ def summary(directory: Path, now: datetime) -> str | None:
         nothing = (
             f"what exists is not known, as its journal does not have that its making began; {down} looks"
         )
-    state = {
-        None: nothing,
-        "apply.done": "made",
-        "destroy.done": _removed(place, down),
-    }.get(None if last is None else str(last["kind"]), "half made, or half removed")
+    kind = None if last is None else str(last["kind"])
+    state = {None: nothing, "apply.done": "made"}.get(kind, "half made, or half removed")
+    if kind == "destroy.done":
+        # Of no other the state has to be read.
+        state = _removed(place, down)
     if place.is_made and (what := _says_nothing(place.state_file, down)):
         state += f", but {place.state_file.name} {what}: what exists is not known"
     price, unknown = "", ", ".join((approved or {}).get("unknown", ()))
