@@ -6,24 +6,14 @@ use super::*;
 #[test]
 fn each_party_is_found() {
     let plain = World {
-        wake_ns: 0,
         rtt_ns: 200 * US,
-        think_ns: 0,
         make_ns: 5 * US,
         wire_ns: 7 * US,
         process_ns: 4 * US,
         chunks: 400,
         send_buffer: 16,
-        window: 8,
         look_every_ns: Some(10 * MS),
-        is_window_known: true,
-        ack_every_ns: 0,
-        again_ns: 200 * MS,
-        lost_requests: 0,
-        lost_chunk: None,
-        cut: None,
-        slow_echo_ns: 0,
-        pause: None,
+        ..World::quiet()
     };
     let cases = [
         (Party::Server, World { think_ns: 80 * MS, ..plain.clone() }),
@@ -55,26 +45,6 @@ fn each_party_is_found() {
 /// is taken.
 #[test]
 fn nothing_is_doubted_twice() {
-    let plain = World {
-        rtt_ns: 0,
-        think_ns: 0,
-        make_ns: 0,
-        wire_ns: 0,
-        process_ns: 0,
-        wake_ns: 0,
-        chunks: 1,
-        send_buffer: 1,
-        window: 8,
-        look_every_ns: None,
-        is_window_known: true,
-        ack_every_ns: 0,
-        again_ns: 200 * MS,
-        lost_requests: 0,
-        lost_chunk: None,
-        cut: None,
-        slow_echo_ns: 0,
-        pause: None,
-    };
     // Round trip; before the first chunk; a chunk at the server, on the wire, in the client; how late that wakes; how many; window; looks.
     for (rtt_ns, think_ns, make_ns, wire_ns, process_ns, wake_ns, chunks, window, look_every_ns) in [
         (49_395_022, 10_739_774, 1_241_191, 688_608, 0, 86_077, 88, 40, Some(2_000_000)),
@@ -83,7 +53,7 @@ fn nothing_is_doubted_twice() {
         (51_027_286, 0, 0, 897_776, 801_600, 213_728, 63, 8, None),
         (16_350, 1_276_297, 1_644_550, 229_111, 1_183_916, 114_555, 227, 8, Some(15_411_033)),
     ] {
-        let times = World { rtt_ns, think_ns, make_ns, wire_ns, process_ns, wake_ns, ..plain.clone() };
+        let times = World { rtt_ns, think_ns, make_ns, wire_ns, process_ns, wake_ns, ..World::quiet() };
         no_bound_is_narrower(&World { chunks, window, look_every_ns, ..times });
     }
 }

@@ -15,14 +15,7 @@ fn streaming() -> World {
         send_buffer: 300,
         window: 700,
         look_every_ns: Some(10 * MS),
-        is_window_known: true,
-        ack_every_ns: 0,
-        again_ns: 200 * MS,
-        lost_requests: 0,
-        lost_chunk: None,
-        cut: None,
-        slow_echo_ns: 0,
-        pause: None,
+        ..World::quiet()
     }
 }
 
