@@ -54,6 +54,8 @@ pub struct Tally {
 #[derive(Debug)]
 struct Open {
     samples: u64,
+    /// One more than the highest number of those that have a row.
+    next_seq: u64,
     answered: bool,
     lane: Option<u32>,
     remote: String,
@@ -64,10 +66,9 @@ impl Tally {
     /// A sample that the recorder was given: it has a row, or the recorder tells its loss.
     pub fn sample(&mut self, sample: &Sample) {
         self.add(Some(sample.connection), 1);
-        if sample.rtt_ns.is_some()
-            && let Some(open) = self.open.get_mut(&sample.connection)
-        {
-            open.answered = true;
+        if let Some(open) = self.open.get_mut(&sample.connection) {
+            open.answered |= sample.rtt_ns.is_some();
+            open.next_seq = open.next_seq.max(sample.seq.saturating_add(1));
         }
     }
 
@@ -77,7 +78,7 @@ impl Tally {
         match (&event.kind, event.connection) {
             (EventKind::ConnectionOpened { lane, remote, .. }, Some(connection)) => {
                 let (lane, remote) = (*lane, remote.clone());
-                let open = Open { samples: 0, answered: false, lane, remote, stall: None };
+                let open = Open { samples: 0, next_seq: 0, answered: false, lane, remote, stall: None };
                 self.open.insert(connection, open);
             }
             (EventKind::ConnectionClosed { .. }, Some(connection)) => {
@@ -112,6 +113,12 @@ impl Tally {
             }
             None => self.lost_of_several += samples,
         }
+    }
+
+    /// How many samples were sent at the least on each open connection of which some that were sent before others have no row.
+    pub fn sent_with_gaps(&self) -> BTreeMap<u32, u64> {
+        let with_gaps = self.open.iter().filter(|(_, open)| open.next_seq > open.samples);
+        with_gaps.map(|(&connection, open)| (connection, open.next_seq)).collect()
     }
 
     /// What stands before a seam that is made now.
@@ -173,6 +180,29 @@ mod tests {
         );
         assert!(Boundaries::new(DAY_NS, -1).is_crossed(0));
         assert!(!Boundaries::new(u64::MAX, 0).is_crossed(i64::MAX - 1));
+    }
+
+    #[test]
+    fn rows_before_a_seam_say_how_far_a_connection_came_that_lacks_some() {
+        let opened = EventKind::ConnectionOpened {
+            target: String::new(),
+            local: String::new(),
+            remote: String::new(),
+            connect_ns: 0,
+            tls_ns: None,
+            interface: None,
+            lane: Some(0),
+        };
+        let mut tally = Tally::default();
+        for connection in [0, 1] {
+            let (at, kind) = (jiff::Timestamp::UNIX_EPOCH, opened.clone());
+            tally.event(&Event { at, mono_ns: 1, connection: Some(connection), kind });
+        }
+        // The last row is not the one that was sent last.
+        for (connection, seq) in [(0, 0), (0, 1), (1, 0), (1, 4), (1, 2)] {
+            tally.sample(&Sample { connection, seq, ..Sample::default() });
+        }
+        assert_eq!(tally.sent_with_gaps(), BTreeMap::from([(1, 5)]));
     }
 
     /// Two probing threads, and a seam between the ends of their schedules: what was due in either recording is what was sent there.

@@ -33,10 +33,13 @@ impl Progress {
         self.due == 0 && self.sent.is_empty()
     }
 
-    /// What a probing thread tells. What it told earlier stays true.
+    /// What a probing thread tells, or rows do at a seam. What was told earlier stays true.
     pub(super) fn add(&mut self, due: u64, sent: &BTreeMap<u32, u64>) {
         self.due = self.due.max(due);
-        self.sent.extend(sent);
+        for (&connection, &sent) in sent {
+            let told = self.sent.entry(connection).or_default();
+            *told = sent.max(*told);
+        }
     }
 
     /// A connection has ended; its end says how many were sent on it.

@@ -67,6 +67,23 @@ fn rows_of_another_connection_stand_for_none_that_is_out() {
     }
 }
 
+/// Rows before a seam tell less than a probing thread did, or more.
+#[test]
+fn what_was_told_of_a_connection_stays_true() {
+    for sent in [[12, 20], [20, 12]] {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("r");
+        let mut recorder = recorder(&dir, "udp");
+        push(&mut recorder, 0, 0..5);
+        for sent in sent {
+            tell(&mut recorder, 1, progress(0, [(0, sent)]));
+        }
+        recorder.flush(SECOND).unwrap();
+        drop(recorder);
+        assert_eq!(lost(&dir), [(Some(0), 15)]);
+    }
+}
+
 #[test]
 fn datagrams_between_those_with_rows_are_told() {
     let home = tempfile::tempdir().unwrap();

@@ -125,6 +125,12 @@ fn seam(
         keep::discard_directory(config, &dir);
         return Err(e.to_string());
     }
+    // Rows before the seam say how far it came with those between them that have none. The next recording does not see them.
+    let sent = tally.sent_with_gaps();
+    if !sent.is_empty() {
+        // Beside the log, whose own failures matter.
+        let _ = recorder.event(&event(EventKind::ScheduleProgress { due: 0, sent }));
+    }
     next.goes_on_from(recorder);
     let rotated = recorder.event(&event(EventKind::RecordingRotated { next: following, carried }));
     Ok((next, rotated.err().map(|e| e.to_string())))

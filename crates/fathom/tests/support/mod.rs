@@ -6,6 +6,7 @@
 // Each test binary uses its own part of this.
 #![allow(dead_code)]
 
+pub(crate) mod bystander;
 pub(crate) mod claims;
 pub(crate) mod counting;
 #[cfg(target_os = "linux")]
