@@ -16,6 +16,10 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Silence about crates that compile; warnings and errors still show.
 QUIET := $(if $(VERBOSE),,--quiet)
 
+# What `fathom --version` and each recording say of a build that is used. Tests' builds know nothing of it: each commit would be
+# another build.
+demo build dist: export FATHOM_REVISION := $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
+
 # Options of the demo, as in: make demo DEMO="--quick --no-open"
 DEMO ?=
 

@@ -23,7 +23,7 @@ Examples:
 `fathom COMMAND --help` has more of each.";
 
 #[derive(Debug, Parser)]
-#[command(name = "fathom", version, about, max_term_width = 110, after_help = EXAMPLES)]
+#[command(name = "fathom", version = crate::version::in_words(), about, max_term_width = 110, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -21,6 +21,7 @@ mod recording;
 mod signals;
 mod sql;
 mod throughput;
+mod version;
 
 pub use cli::main;
 use fathom_core::values;

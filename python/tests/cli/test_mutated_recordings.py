@@ -2,7 +2,7 @@
 panic or a signal; none waits for ever; what it costs is compared with what an honest recording costs; and a
 report shows the honest recording beside it.
 
-30 s in `make test`. FATHOM_MUTATIONS_SECONDS goes on for longer, FATHOM_MUTATIONS_FIRST begins at another
+12 s in `make test`. FATHOM_MUTATIONS_SECONDS goes on for longer, FATHOM_MUTATIONS_FIRST begins at another
 seed: a failure names its own.
 """
 
@@ -24,7 +24,7 @@ from support.mutations import events_of_every_kind, mutated
 from support.recordings import START, UNANSWERED, lognormal_ns, write
 from support.zygote import Zygote
 
-SECONDS = float(os.environ.get("FATHOM_MUTATIONS_SECONDS", "30"))
+SECONDS = float(os.environ.get("FATHOM_MUTATIONS_SECONDS", "12"))
 FIRST = int(os.environ.get("FATHOM_MUTATIONS_FIRST", "1"))
 MIB = 1 << 10
 PYTHON = {

@@ -51,11 +51,11 @@ fn a_limit_of_some_instances_is_never_called_none_and_hardly_set_too_high() {
     assert!(too_high <= 10, "{too_high} of {}", 5 * RUNS);
 }
 
-/// Every connection has a limit of its own, between one and twice to four times that. One for all is claimed in fewer than 1 % of runs.
+/// Every connection has a limit of its own, between one and twice to four times that. One for all is claimed in 1 % of runs at most.
 #[test]
 fn limits_of_many_connections_are_no_limit_of_all() {
-    for (times, most) in [(2, 5), (3, 3), (4, 3)] {
-        let claimed = (0..3 * RUNS).filter(|&seed| {
+    for times in [2, 3, 4] {
+        let claimed = (0..RUNS).filter(|&seed| {
             let from = Random(seed ^ 0xA11).between(2 * S, 12 * S);
             let world = own(100, from, times * from, seed);
             let outcome = outcome(&world, 5 * from);
@@ -66,7 +66,7 @@ fn limits_of_many_connections_are_no_limit_of_all() {
             outcome.verdict == Verdict::Found
         });
         let claimed = claimed.count();
-        assert!(claimed <= most, "{claimed} of {} where the longest is {times} times the shortest", 3 * RUNS);
+        assert!(claimed <= 1, "{claimed} of {RUNS} where the longest is {times} times the shortest");
     }
 }
 

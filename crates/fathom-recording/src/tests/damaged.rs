@@ -98,7 +98,7 @@ fn recovering_one_that_ended_in_order_tells_what_cannot_be_read() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn no_bytes_panic(bytes: Vec<u8>, at in 0usize..4_000, start in any::<bool>()) {

@@ -68,7 +68,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn every_row_reads_back_as_it_was_written(samples in prop::collection::vec(any_sample(), 0..60)) {

@@ -162,7 +162,7 @@ fn any_flipped_bit_of_an_open_segment_is_told_or_harmless() {
     let places = (begin..begin + 200)
         .chain(bytes.len() / 2..bytes.len() / 2 + 900)
         .chain(bytes.len() - 1_400..bytes.len());
-    for (n, at) in (0..begin).step_by(97).chain(places.step_by(11)).enumerate() {
+    for (n, at) in (0..begin).step_by(97).chain(places.step_by(23)).enumerate() {
         let copy = copied(dir.path());
         let mut damaged = bytes.clone();
         damaged[at] ^= 1 << (n % 8);
@@ -176,7 +176,7 @@ fn any_flipped_bit_of_an_open_segment_is_told_or_harmless() {
             counted += 1;
         }
     }
-    assert!(counted > 30, "{counted}");
+    assert!(counted > 15, "{counted}");
 }
 
 /// Recovery was interrupted when it had listed the file with what could be read: the rest was removed with the segment.
@@ -219,7 +219,7 @@ fn a_sample_that_an_event_names_is_a_row_or_told_as_lost() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn what_recovery_calls_in_order_is_sound_and_complete(

@@ -33,7 +33,7 @@ pub(super) struct ManArgs {
 fn for_people(all: &Command) -> Command {
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect::<Vec<_>>();
     // A command gives none of its own away again.
-    let mut few = Command::new("fathom").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
+    let mut few = Command::new("fathom").version(crate::version::VERSION).subcommands(shown);
     few = all.get_about().cloned().into_iter().fold(few, Command::about);
     all.get_after_help().cloned().into_iter().fold(few, Command::after_help)
 }

@@ -4,6 +4,7 @@
 mod writer;
 
 use crate::exit::Failure;
+use crate::version;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -100,8 +101,12 @@ pub(crate) fn start(args: &LogArgs) -> Result<Option<Log>, Failure> {
         .with(layer)
         .try_init()
         .map_err(|e| Failure::run(format!("cannot start the log: {e}")))?;
-    let version = env!("CARGO_PKG_VERSION");
-    tracing::info!(version, revision = option_env!("FATHOM_REVISION"), pid = std::process::id(), "began");
+    tracing::info!(
+        version = version::VERSION,
+        revision = version::REVISION,
+        pid = std::process::id(),
+        "began"
+    );
     Ok(Some(Log { writer }))
 }
 

@@ -8,6 +8,7 @@ use super::start::Granted;
 use super::tables;
 use crate::exit::Failure;
 use crate::output::tell;
+use crate::version::{REVISION, VERSION};
 use fathom_core::clock::Anchor;
 use fathom_os::host::HostFacts;
 use fathom_recording::{ClockAnchor, Error, Manifest, Options, PathLabels, Recorder, ReflectorFacts, Tool};
@@ -15,15 +16,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// The revision this binary was built from, where the build says.
-const REVISION: Option<&str> = option_env!("FATHOM_REVISION");
-
 /// In the manifest of each recording of a rotation.
 const ROTATION: &str = "rotation";
 
 /// This program.
 pub(crate) fn tool() -> Tool {
-    Tool { version: env!("CARGO_PKG_VERSION").to_owned(), revision: REVISION.map(str::to_owned) }
+    Tool { version: VERSION.to_owned(), revision: REVISION.map(str::to_owned) }
 }
 
 /// The user's words for the path.
