@@ -26,7 +26,10 @@ variable "ssh_from" {
   type        = string
 
   validation {
-    condition     = can(cidrnetmask(var.ssh_from)) && try(tonumber(split("/", var.ssh_from)[1]) >= 16, false)
+    # The tool's own functions take 010.0.0.1 and /032, too, which a cloud refuses, or reads as another network.
+    condition = can(cidrnetmask(var.ssh_from)) && can(regex(
+      "^(0|[1-9][0-9]{0,2})([.](0|[1-9][0-9]{0,2})){3}/(1[6-9]|2[0-9]|3[0-2])$", var.ssh_from
+    ))
     error_message = "Give a network of IPv4 in CIDR notation, of /16 or smaller, as in 198.51.100.7/32."
   }
 }

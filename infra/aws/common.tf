@@ -54,6 +54,11 @@ variable "size" {
   description = "The type of the hosts that measure, x86-64. T-types have credits, which disturb long runs."
   type        = string
   default     = "m7i.large"
+
+  validation {
+    condition     = can(regex("^[A-Za-z][A-Za-z0-9._-]*$", var.size))
+    error_message = "Name a size, as m7i.large."
+  }
 }
 
 # A warning and no error: an expired lab can be destroyed.

@@ -59,6 +59,11 @@ variable "size" {
   description = "The size of the hosts that measure. B-series hosts have credits, which disturb long runs."
   type        = string
   default     = "Standard_D2s_v5"
+
+  validation {
+    condition     = can(regex("^[A-Za-z][A-Za-z0-9._-]*$", var.size))
+    error_message = "Name a size, as Standard_D2s_v5."
+  }
 }
 
 # A warning and no error: an expired lab can be destroyed.

@@ -52,6 +52,11 @@ variable "size" {
   description = "The type of the hosts that measure, x86-64. Types with shared cores disturb long runs."
   type        = string
   default     = "n2-standard-2"
+
+  validation {
+    condition     = can(regex("^[A-Za-z][A-Za-z0-9._-]*$", var.size))
+    error_message = "Name a size, as n2-standard-2."
+  }
 }
 
 # A warning and no error: an expired lab can be destroyed.

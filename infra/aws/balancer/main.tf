@@ -5,7 +5,7 @@ variable "region" {
   default = "eu-west-2"
 
   validation {
-    condition     = can(regex("^[a-z0-9-]+$", var.region))
+    condition     = can(regex("^[a-z][a-z0-9]*(-[a-z0-9]+)*$", var.region))
     error_message = "Name a region, as in eu-west-2."
   }
 }

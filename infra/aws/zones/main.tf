@@ -5,7 +5,7 @@ variable "region" {
   default = "eu-west-2"
 
   validation {
-    condition     = can(regex("^[a-z0-9-]+$", var.region))
+    condition     = can(regex("^[a-z][a-z0-9]*(-[a-z0-9]+)*$", var.region))
     error_message = "Name a region, as in eu-west-2."
   }
 }
@@ -17,7 +17,7 @@ variable "other_region" {
   nullable    = false
 
   validation {
-    condition     = can(regex("^[a-z0-9-]*$", var.other_region))
+    condition     = can(regex("^([a-z][a-z0-9]*(-[a-z0-9]+)*)?$", var.other_region))
     error_message = "Name a region, as in eu-west-2, or nothing."
   }
 }

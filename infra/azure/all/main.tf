@@ -6,7 +6,7 @@ variable "region" {
   default = "uksouth"
 
   validation {
-    condition     = can(regex("^[A-Za-z0-9 -]+$", var.region))
+    condition     = can(regex("^[A-Za-z][A-Za-z0-9]*([ -][A-Za-z0-9]+)*$", var.region))
     error_message = "Name a region, as in uksouth."
   }
 }
@@ -17,7 +17,7 @@ variable "near_region" {
   default     = "ukwest"
 
   validation {
-    condition     = can(regex("^[A-Za-z0-9 -]+$", var.near_region))
+    condition     = can(regex("^[A-Za-z][A-Za-z0-9]*([ -][A-Za-z0-9]+)*$", var.near_region))
     error_message = "Name a region, as in uksouth."
   }
 }
@@ -28,7 +28,7 @@ variable "far_region" {
   default     = "westus"
 
   validation {
-    condition     = can(regex("^[A-Za-z0-9 -]+$", var.far_region))
+    condition     = can(regex("^[A-Za-z][A-Za-z0-9]*([ -][A-Za-z0-9]+)*$", var.far_region))
     error_message = "Name a region, as in uksouth."
   }
 }

@@ -6,7 +6,7 @@ variable "region" {
   default     = "uksouth"
 
   validation {
-    condition     = can(regex("^[A-Za-z0-9 -]+$", var.region))
+    condition     = can(regex("^[A-Za-z][A-Za-z0-9]*([ -][A-Za-z0-9]+)*$", var.region))
     error_message = "Name a region, as in uksouth."
   }
 }
@@ -17,7 +17,7 @@ variable "other_region" {
   default     = "westus"
 
   validation {
-    condition     = can(regex("^[A-Za-z0-9 -]+$", var.other_region))
+    condition     = can(regex("^[A-Za-z][A-Za-z0-9]*([ -][A-Za-z0-9]+)*$", var.other_region))
     error_message = "Name a region, as in uksouth."
   }
 }

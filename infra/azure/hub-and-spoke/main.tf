@@ -5,7 +5,7 @@ variable "region" {
   default = "westeurope"
 
   validation {
-    condition     = can(regex("^[A-Za-z0-9 -]+$", var.region))
+    condition     = can(regex("^[A-Za-z][A-Za-z0-9]*([ -][A-Za-z0-9]+)*$", var.region))
     error_message = "Name a region, as in uksouth."
   }
 }

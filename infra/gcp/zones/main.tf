@@ -5,7 +5,7 @@ variable "region" {
   default = "europe-west2"
 
   validation {
-    condition     = can(regex("^[a-z0-9-]+$", var.region))
+    condition     = can(regex("^[a-z][a-z0-9]*(-[a-z0-9]+)*$", var.region))
     error_message = "Name a region, as in europe-west2."
   }
 }
@@ -17,7 +17,7 @@ variable "other_region" {
   nullable    = false
 
   validation {
-    condition     = can(regex("^[a-z0-9-]*$", var.other_region))
+    condition     = can(regex("^([a-z][a-z0-9]*(-[a-z0-9]+)*)?$", var.other_region))
     error_message = "Name a region, as in europe-west2, or nothing."
   }
 }
@@ -26,6 +26,11 @@ variable "other_zone" {
   description = "The letter of its zone."
   type        = string
   default     = "b"
+
+  validation {
+    condition     = can(regex("^[a-z]$", var.other_zone))
+    error_message = "Google's zones are letters, as in b."
+  }
 }
 
 variable "zones" {

@@ -162,7 +162,7 @@ def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path
             "zones": "one of them twice",
             "port": 65536,
         },
-        {"ssh_from": "198.51.100.7", "port": 7007.5, "user": "Root"},
+        {"ssh_from": "198.51.100.7/032", "port": 7007.5, "user": "Root"},
     ],
     ids=["all", "others", "one"],
 )
@@ -182,8 +182,9 @@ def test_what_can_name_nothing_is_refused(zones):
     """What a variable of the shell that is empty gives, and what would go into a name or an address."""
     project = {"project": ("", "the id of a project")} if zones.cloud == "gcp" else {}
     wrong = {
-        "region": ("", "Name a region"),
+        "region": (" ", "Name a region"),
         "other_region": ("../x", "Name a region"),
+        "size": (" ", "Name a size"),
         "zones": (["../x"], "zones"),
         "port": (22, "Port 22 is SSH's"),
         **project,
@@ -193,6 +194,39 @@ def test_what_can_name_nothing_is_refused(zones):
     for name, (_, words) in wrong.items():
         (error,) = [e for e in errors if f"var.{name} " in e]
         assert words in error
+
+
+RULES = {
+    # Of a variable: what its rule takes, some of which each cloud has, and what every rule refuses.
+    "region": (
+        ["uksouth", "eu-west-2"],
+        [" ", "uksouth ", "-", "uk--south", "../x", "uk\nsouth", "uksouth\n"],
+    ),
+    "size": (["Standard_D2s_v5", "m7i.large", "n2-standard-2"], ["", " ", "m7i large", "-large"]),
+    "ssh_from": (
+        ["198.51.100.7/32", "10.0.0.0/16"],
+        [" ", "198.51.100.7/032", "198.51.100.07/32", "198.51.100.7/33", "10.0.0.0/8", "198.51.100.7"],
+    ),
+}
+
+
+def test_every_root_refuses_what_names_nothing():
+    """A plan was made with a blank as the region, and with `/032` as a network (a stranger). By the rules'
+    text: a plan of each root takes a second.
+    """
+    variable = re.compile(r'variable "(\w*region|size|ssh_from)" \{(.*?)^\}', re.MULTILINE | re.DOTALL)
+    rules = [
+        (file, name, *re.findall(r'regex\(\s*"(.*?)", var', block))
+        for file in INFRA.glob("*/*/*.tf")
+        for name, block in variable.findall(file.read_text())
+    ]
+    assert len(rules) >= 3 * len(LABS)
+    for file, name, pattern in rules:
+        takes, refuses = RULES["region" if name.endswith("region") else name]
+        # As RE2 reads it, in which no line break may follow.
+        rule = re.compile(pattern.removesuffix("$") + r"\Z")
+        assert any(rule.match(one) for one in takes), (file, name)
+        assert not [one for one in refuses if rule.match(one)], (file, name)
 
 
 def test_ssh_has_no_default(zones):
