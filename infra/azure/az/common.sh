@@ -4,8 +4,32 @@
 set -euo pipefail
 
 # Names, and what the caller may set otherwise.
-: "${REGION:=uksouth}" "${SIZE:=Standard_D2s_v5}" "${LAB_USER:=azureuser}" "${KEY:=$HOME/.ssh/id_ed25519.pub}" "${HOURS:=4}"
+: "${REGION:=uksouth}" "${SIZE:=Standard_D2s_v5}" "${LAB_USER:=azureuser}" "${KEY:=$HOME/.ssh/id_ed25519.pub}" "${HOURS:=4}" "${SUBSCRIPTION:=}"
 NETWORK=10.80.0.0/16
+
+# Everything is asked of one subscription, whatever `az account set` says meanwhile.
+az() { command az "$@" --subscription "$SUBSCRIPTION"; }
+
+# choose SUBSCRIPTION: that one, or where none is named the one that `az` works in.
+choose() {
+  SUBSCRIPTION=$(command az account show ${1:+--subscription "$1"} --query id --output tsv)
+}
+
+# elsewhere: the other subscriptions of this login that have the group, a line each.
+elsewhere() {
+  local all other there
+  all=$(command az account list --query '[].id' --output tsv) || return 1
+  for other in $all; do
+    [[ $other != "$SUBSCRIPTION" ]] || continue
+    echo "looking whether the subscription $other has a resource group $GROUP" >&2
+    there=$(command az group exists --name "$GROUP" --subscription "$other") || there=unknown
+    case $there in
+      true) echo "$other" ;;
+      false) ;;
+      *) echo "that could not be found out" >&2 ;;
+    esac
+  done
+}
 
 usage() {
   sed -n '2,/^set /p' "$0" | sed -n 's/^# \{0,1\}//p' >&2
@@ -54,7 +78,7 @@ broke_off() {
   ((code == 0)) || cat >&2 <<END
 broke off. Where az says above that nobody is logged in: az login, and az account set --subscription NAME. Where a quota or a size is not to
 be had: SIZE=Standard_D2as_v5, say, before this, or remove.sh and another REGION. Then call this again: it goes on. What there is costs until
-$(dirname "$0")/remove.sh $GROUP
+$(dirname "$0")/remove.sh $GROUP $SUBSCRIPTION
 END
 }
 
@@ -72,7 +96,8 @@ begin() {
   GROUP=$1
   TAGS=("fathom-lab=$GROUP" "fathom-expires=$EXPIRES")
   trap broke_off EXIT
-  local there tag
+  local there tag found named=$SUBSCRIPTION
+  choose "$named"
   there=$(az group exists --name "$GROUP")
   if [[ $there != false ]]; then
     # One's own that broke off goes on; creating it would put our tag on anybody's, and remove.sh would take it.
@@ -83,9 +108,20 @@ begin() {
       trap - EXIT
       exit 1
     }
+  elif [[ -z $named ]]; then
+    # One that broke off in another subscription would be made, and paid for, a second time. Who names one means it.
+    found=$(elsewhere)
+    [[ -z $found ]] || {
+      found=$(head -n 1 <<<"$found")
+      echo "the subscription $found has a resource group $GROUP, and $SUBSCRIPTION, which az works in, has none: nothing was changed;" \
+        "SUBSCRIPTION=$found before this goes on with that lab, SUBSCRIPTION=$SUBSCRIPTION makes another one," \
+        "$(dirname "$0")/remove.sh $GROUP $found removes that" >&2
+      trap - EXIT
+      exit 1
+    }
   fi
   az group create --name "$GROUP" --location "$REGION" --tags "${TAGS[@]}" --output none
-  echo "made: resource group $GROUP in $REGION; it costs until you call $(dirname "$0")/remove.sh $GROUP"
+  echo "made: resource group $GROUP in $REGION; it costs until you call $(dirname "$0")/remove.sh $GROUP $SUBSCRIPTION"
   az network nsg create --resource-group "$GROUP" --name hosts --tags "${TAGS[@]}" --output none
   allow ssh 100 Tcp 22 "$from"
   allow test-tcp 110 Tcp 7007 "$NETWORK"
@@ -151,7 +187,7 @@ study() {
     mv "$new" "$file"
     echo "wrote $file"
   fi
-  echo "next: fathom study run $file --output $GROUP --remote-binary FILE; then $(dirname "$0")/remove.sh $GROUP"
+  echo "next: fathom study run $file --output $GROUP --remote-binary FILE; then $(dirname "$0")/remove.sh $GROUP $SUBSCRIPTION"
 }
 HOSTS=()
 PATHS=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two hosts in one network, and the study that measures between them: two-hosts.sh 198.51.100.7/32
-# The address is whence SSH may come. REGION, SIZE, KEY (public key), HOURS and LAB_USER may be set before it.
+# The address is whence SSH may come. REGION, SIZE, KEY (public key), HOURS, LAB_USER and SUBSCRIPTION (else the one that az works in) may be set before it.
 set -euo pipefail
 # shellcheck source=infra/azure/az/common.sh
 source "$(dirname "$0")/common.sh"

@@ -23,10 +23,17 @@ while [ $# -gt 0 ]; do
   case $1 in
     --query) query=$2 ;;
     --name) name=$2 ;;
+    --subscription) subscription=$2 ;;
   esac
   shift
 done
+if [ "$kind" = "group exists" ] && [ "$subscription" != "${HERE-sub-1}" ]; then
+  case " $ELSEWHERE " in *" $subscription "*) echo true ;; *) echo false ;; esac
+  exit
+fi
 case $kind,$query in
+  "account show",*) echo "${subscription-${HERE-sub-1}}" ;;
+  "account list",*) printf '%s\\n' ${SUBSCRIPTIONS-sub-1} ;;
   "group delete",*) : > "$CALLS.gone" ;;
   "group exists",*) if [ -e "$CALLS.gone" ]; then echo false; else echo "${THERE-false}"; fi ;;
   *,ipAddress) echo "${ADDRESS-198.51.100.${#name}}" ;;
@@ -82,7 +89,10 @@ def option(call, name):
 def test_a_lab_is_guarded_tagged_and_has_its_end(az, lab, tmp_path):
     done, calls = az(lab, "198.51.100.7/32")
     assert (done.returncode, done.stderr) == (0, "")
-    assert [c[:2] for c in calls[:2]] == [["group", "exists"], ["group", "create"]]
+    begins = [["account", "show"], ["group", "exists"], ["account", "list"], ["group", "create"]]
+    assert [c[:2] for c in calls[:4]] == begins
+    # Whatever `az account set` says meanwhile.
+    assert {option(c, "--subscription") for c in calls if c[0] != "account"} == {"sub-1"}
     of = lambda *kind: [c for c in calls if c[: len(kind)] == list(kind)]  # noqa: E731
     hosts = of("vm", "create")
     assert len(hosts) == LABS[lab] == len(of("vm", "auto-shutdown"))
@@ -200,7 +210,7 @@ def test_a_group_of_somebody_elses_gets_no_tag(az, tag):
     assert done.returncode == 1
     assert "does not bear the tag fathom-lab=fathom-two-hosts: nothing was changed" in done.stderr
     assert "broke off" not in done.stderr
-    assert [c[:2] for c in calls] == [["group", "exists"], ["group", "show"]]
+    assert [c[:2] for c in calls] == [["account", "show"], ["group", "exists"], ["group", "show"]]
 
 
 def test_a_lab_that_broke_off_goes_on(az):
@@ -229,6 +239,46 @@ def test_a_lab_is_removed_and_nothing_else(az):
     assert ["group", "delete"] not in [c[:2] for c in calls]
 
 
+@pytest.mark.parametrize(
+    ("elsewhere", "says"),
+    [
+        ("sub-3", "the subscription sub-3 has one: {remove} fathom-two-hosts sub-3"),
+        ("", "no other subscription of this login is known to have one"),
+    ],
+)
+def test_what_was_not_removed_is_no_success(az, elsewhere, says):
+    """In the wrong subscription it ended with 0, and the lab went on costing (a stranger)."""
+    there = {"SUBSCRIPTIONS": "sub-1 sub-2 sub-3", "ELSEWHERE": elsewhere}
+    done, calls = az("remove", "fathom-two-hosts", **there)
+    assert done.returncode == 1
+    assert "no resource group fathom-two-hosts in the subscription sub-1: nothing was removed" in done.stderr
+    assert says.format(remove=SCRIPTS / "remove.sh") in done.stderr
+    assert ["group", "delete"] not in [c[:2] for c in calls]
+
+
+def test_a_lab_is_removed_in_the_subscription_that_is_named(az):
+    done, calls = az("remove", "fathom-two-hosts", "sub-3", HERE="sub-3", THERE="true")
+    assert done.returncode == 0, done.stderr
+    (delete,) = [c for c in calls if c[:2] == ["group", "delete"]]
+    assert option(delete, "--subscription") == "sub-3"
+    assert "removed fathom-two-hosts in the subscription sub-3" in done.stdout
+
+
+def test_a_lab_that_is_in_another_subscription_is_made_no_second_time_unasked(az):
+    """It broke off there, and is called again where `az` works in another one by now."""
+    there = {"SUBSCRIPTIONS": "sub-1 sub-2", "ELSEWHERE": "sub-2"}
+    done, calls = az("two-hosts", "198.51.100.7/32", **there)
+    assert done.returncode == 1
+    assert (
+        "sub-2 has a resource group fathom-two-hosts, and sub-1, which az works in, has none" in done.stderr
+    )
+    assert "SUBSCRIPTION=sub-2 before this goes on with that lab" in done.stderr
+    assert ["group", "create"] not in [c[:2] for c in calls]
+    done, calls = az("two-hosts", "198.51.100.7/32", SUBSCRIPTION="sub-1", **there)
+    assert done.returncode == 0, done.stderr
+    assert ["group", "create"] in [c[:2] for c in calls]
+
+
 def test_a_study_that_was_edited_stays(az, tmp_path):
     file = tmp_path / "fathom-two-hosts.toml"
     assert az("two-hosts", "198.51.100.7/32")[0].returncode == 0
@@ -248,5 +298,5 @@ def test_what_az_does_not_tell_is_in_no_study(az, tmp_path):
     assert "az tells no public address of" in done.stderr
     # Its words are above, and not az's.
     assert "broke off at" not in done.stderr
-    assert "remove.sh fathom-two-hosts" in done.stderr
+    assert "remove.sh fathom-two-hosts sub-1" in done.stderr
     assert not list(tmp_path.glob("*.toml*"))
