@@ -161,6 +161,24 @@ def test_a_path_between_hosts_that_are_not_there_is_told(tmp_path):
         study_text(made, None, None, tmp_path)
 
 
+def test_the_port_of_ssh_is_refused_with_its_reason(tmp_path):
+    """The study was written, and its reflector found the port taken on each host."""
+    value = lab()
+    value["scenarios"][0]["port"] = 22
+    done = run("-", "-o", tmp_path / "s.toml", given=json.dumps(outputs(value)))
+    assert "the path same-zone-lb is to be measured at port 22, which is SSH's" in str(done.exception)
+    assert not (tmp_path / "s.toml").exists()
+
+
+def test_a_key_that_is_not_there_is_named(tmp_path):
+    study = tmp_path / "s.toml"
+    done = run("-", "-o", study, "--key", tmp_path / "none", given=json.dumps(outputs(lab())))
+    assert f"{tmp_path}/none: there is no such file, which --key names" in str(done.exception)
+    assert not study.exists()
+    (tmp_path / "none").touch()
+    assert run("-", "-o", study, "--key", tmp_path / "none", given=json.dumps(outputs(lab()))).exit_code == 0
+
+
 _TEXT = st.text(st.characters(codec="utf-8"))
 _PLAIN = st.one_of(_TEXT, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False))
 _INLINE = st.recursive(_PLAIN, lambda inner: st.lists(inner) | st.dictionaries(_TEXT, inner), max_leaves=6)

@@ -186,11 +186,11 @@ def from_outputs(
 ) -> None:
     """Write a study of a lab that Terraform or OpenTofu made (docs/cloud.md)."""
     from fathometer.study.outputs import MAX_BYTES, known_hosts_commands, read_lab, study_text
-    from fathometer.study.outputs_file import read_bytes, write_new
+    from fathometer.study.outputs_file import existing, read_bytes, write_new
 
     lab = read_lab(read_bytes(outputs, MAX_BYTES), "standard input" if str(outputs) == "-" else str(outputs))
     # `ssh` is called from the study's directory or elsewhere: a path from here would be another one there.
-    whole_key = None if key is None else str(Path(key).expanduser().absolute())
+    whole_key = None if key is None else str(existing(Path(key).expanduser().absolute()))
     write_new(output, study_text(lab, like, whole_key, output.parent))
     hosts, scenarios = count(len(lab.hosts), "host"), count(len(lab.scenarios), "scenario")
     typer.echo(f"{output}: {hosts}, {scenarios}")

@@ -28,6 +28,7 @@ _READ: Final = "read a lab's outputs"
 _APPLY: Final = "give what `terraform output -json` prints in a root of infra/ after `terraform apply`"
 _USUAL: Final = {"name": "ten-a-second", "every": "100ms", "size": 64, "for": "25s", "warm-up": 10}
 """What is measured where no other study says it: six paths, twenty times in turn, take less than an hour."""
+_SSH_PORT: Final = 22
 _LABS_OWN: Final = ("format", "name", "host", "scenario", "vary")
 """What a study takes from the lab, and the rest from the study that it is like."""
 
@@ -98,6 +99,14 @@ def study_text(
     lab: Lab, like: Path | None, key: str | None, directory: Path, known_hosts: str | None = None
 ) -> str:
     """A study of the lab, to be put into `directory`; raises `FathometerError` where it would be none."""
+    at_ssh = next((path for path in lab.scenarios if path.port == _SSH_PORT), None)
+    if at_ssh is not None:
+        raise FathometerError(
+            "make a study of a lab",
+            f"{lab.lab}: the path {at_ssh.label} is to be measured at port {_SSH_PORT}, which is SSH's: by it"
+            " the hosts are reached, and a reflector finds it taken",
+            f"give the lab another (its variable `port`: {DEFAULT_PORT}), apply that, and give its outputs",
+        )
     tables: dict[str, Any] = {"format": 1, "name": lab.lab}
     tables |= {"probe": [_USUAL]} if like is None else _measured(like, directory)
     tables["host"] = [_host(lab, host, key, known_hosts) for host in lab.hosts]

@@ -19,6 +19,19 @@ def read_bytes(path: Path, most: int) -> bytes:
         raise FathometerError("read a lab's outputs", f"{path}: {error.strerror}", "check the path") from None
 
 
+def existing(key: Path) -> Path:
+    """The file of a key for SSH. Raises `FathometerError` where it is not there: `ssh` would try others, and
+    say of each host that it is not let in.
+    """
+    if not key.is_file():
+        raise FathometerError(
+            "make a study of a lab",
+            f"{key}: there is no such file, which --key names",
+            "name the private key whose public half the hosts let in, or the FILE.pub of one in ssh's agent",
+        )
+    return key
+
+
 def write_new(path: Path, text: str) -> None:
     """Writes a file that is not there yet: what was added to an earlier one by hand is not lost. Raises
     `FathometerError`.
