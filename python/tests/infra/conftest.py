@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.forked import Forker
 from support.terraform import PROVIDERS, roots
 from support.zygote import Zygote
 
@@ -44,10 +45,19 @@ def pytest_xdist_make_scheduler(config, log):
     return ByLab(config, log)
 
 
+IMPORTED = [f"fathometer.{name}" for name in ("cli", "cloud.make", "cloud.remove")]
+"""What `plan`, `up` and `down` import."""
+
+
 @pytest.fixture(scope="session")
 def zygote(tmp_path_factory):
-    # What `plan`, `up` and `down` import.
-    imported = [f"fathometer.{name}" for name in ("cli", "cloud.make", "cloud.remove")]
-    made = Zygote(tmp_path_factory.mktemp("zygote"), imported)
+    made = Zygote(tmp_path_factory.mktemp("zygote"), IMPORTED)
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="session")
+def forker():
+    made = Forker(IMPORTED)
     yield made
     made.end()

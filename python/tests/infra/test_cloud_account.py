@@ -7,6 +7,7 @@ import json
 import pytest
 
 from support.lab_of_tofu import Cloud
+from support.terraform import served
 
 OURS, OTHER = "111111111111", "222222222222"
 GIVEN = ("aws-balancer", "--from", "198.51.100.7/32")
@@ -18,7 +19,7 @@ def cloud(tmp_path, zygote):
 
     def login(account, *, told=True):
         """Whose login the provider has, and whether `aws` tells that; of things it lists none."""
-        made.env["FATHOM_STANDIN_ACCOUNT"] = account
+        made.env.update(served("aws", account))
         made.program("aws", f'[ "$1" = sts ] || exit 0; {f"echo {account}" if told else "exit 1"}')
 
     made.login = login

@@ -8,13 +8,12 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from support.lab_of_namespaces import ended
 from support.machines import Machine, lacking
 from support.programs import missing
 from support.terraform import program
@@ -49,7 +48,8 @@ output "fathometer" {
 class Full:
     """Somebody whose lab has a small disk of its own."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, forker):
+        self.forker = forker
         self.machine = Machine(directory / "client", "client")
         disk = directory / "disk"
         disk.mkdir()
@@ -68,13 +68,12 @@ class Full:
         self.env = {**kept, "HOME": str(self.machine.home), "PATH": path, "CHECKPOINT_DISABLE": "1"}
 
     def __call__(self, verb, *words, code=0):
-        main = "from fathometer.cli import main; main()"
-        command = [sys.executable, "-c", main, "cloud", verb, "azure-full", "--directory", self.lab, "--yes"]
-        done = subprocess.run(
-            self.machine.enter(*command, *words), env=self.env, capture_output=True, text=True, check=False
+        program = "from fathometer.cli import main; main()"
+        words = ("cloud", verb, "azure-full", "--directory", self.lab, "--yes", *words)
+        home = self.machine.home
+        return ended(
+            self.forker.popen(program, *words, env=self.env, cwd=home, inside=self.machine.pid), code
         )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
 
     def up(self, code=0):
         return self("up", *self.given, code=code)
@@ -88,12 +87,12 @@ class Full:
 
 
 @pytest.fixture
-def full():
+def full(forker):
     if what := lacking():
         missing(what)
     program()
     directory = Path(tempfile.mkdtemp(prefix="fathom-full-"))
-    made = Full(directory)
+    made = Full(directory, forker)
     yield made
     made.machine.end()
     shutil.rmtree(directory)

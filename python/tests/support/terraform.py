@@ -109,9 +109,10 @@ def mirror():
 
 
 @functools.cache
-def served(cloud):
+def served(cloud, account=""):
     """The settings of a tool that asks a stand-in which runs already: by itself it starts one three times for
     a plan, and more for a test. `init` is called without these, and takes the one of the mirror.
+    `account`: whose login the provider has, where that matters.
     """
     directory, _ = mirror()
     # It ends with us, however we end: its standard input does.
@@ -119,7 +120,7 @@ def served(cloud):
         [directory / "provider", "-serve", PROVIDERS[cloud]],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(directory)},
+        env={**os.environ, "TMPDIR": str(directory), "FATHOM_STANDIN_ACCOUNT": account},
         text=True,
     )
     atexit.register(process.communicate)
