@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import uuid
 from pathlib import Path
@@ -14,11 +15,15 @@ from typer.testing import CliRunner
 from fathometer.cloud import register
 from fathometer.cloud.command import cloud_app
 from fathometer.cloud.journal import LabPlace
+from fathometer.cloud.labs import find
+from fathometer.cloud.make import up
+from fathometer.cloud.settings import Given
+from fathometer.cloud.work import Work
 from fathometer.errors import FathometerError
 from support.forked import Forker
-from support.lab_of_namespaces import Person
+from support.lab_of_namespaces import STAND_IN, Person
 from support.machines import lacking
-from support.programs import fathom, missing, tool
+from support.programs import fathom, make_key, missing, tool
 
 
 @pytest.fixture(scope="session")
@@ -104,3 +109,30 @@ def aws_lab(tmp_path, listed):
         return place, lambda code: listed("down", "aws-zones", "--directory", place.directory, code=code)
 
     return begin
+
+
+@pytest.fixture
+def up_here(tmp_path, monkeypatch):
+    """`up` of a lab whose tool makes nothing and ends with the words "it was begun"."""
+    cloud, tofu, key = (tmp_path / name for name in ("cloud", "tofu", "key"))
+    (cloud / "things").mkdir(parents=True)
+    (cloud / "fail").write_text(json.dumps({"azurerm_resource_group.lab": "it was begun"}))
+    tofu.write_text(f"#!{sys.executable} -IS\n{STAND_IN.read_text()}")
+    tofu.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/az").write_text("#!/bin/sh\necho no login >&2; exit 1\n")
+    (tmp_path / "bin/az").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    make_key(key)
+    monkeypatch.setenv("FATHOM_TEST_CLOUD", str(cloud))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def call(directory, somebody, clock=None, hours="4h"):
+        """`somebody` answers, and `clock` tells the time."""
+        monkeypatch.setattr("sys.stdin", somebody)
+        given = Given(hours=hours, ssh_from="203.0.113.1/32", key=key)
+        work = Work(LabPlace(directory), "azure-zones", yes=False, tool=tofu)
+        up(work, find(None, "azure-zones"), given, *([] if clock is None else [clock]))
+
+    call.cloud = cloud
+    return call

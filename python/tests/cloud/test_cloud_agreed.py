@@ -1,20 +1,15 @@
 """What somebody agreed to, and what they are asked."""
 
 import json
-import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from fathometer.cloud.journal import LabPlace
-from fathometer.cloud.labs import find
-from fathometer.cloud.make import up
-from fathometer.cloud.settings import Given, Proposal
-from fathometer.cloud.work import Work
+from fathometer.cloud.settings import Proposal
 from fathometer.errors import FathometerError
-from support.lab_of_namespaces import GIVEN, SERVER, STAND_IN, ended
+from support.lab_of_namespaces import GIVEN, SERVER, ended
 from support.machines import until
-from support.programs import make_key
 
 
 def test_a_half_made_lab_goes_on_unasked_with_the_settings_that_were_agreed_to_alone(person):
@@ -68,58 +63,34 @@ class LateAnswer:
         (21, "are to end at 2026-11-23 12:30 UTC, and it may not be done by then; .* with --for 4h"),
     ],
 )
-def test_an_answer_may_come_too_late(tmp_path, monkeypatch, minutes, words):
+def test_an_answer_may_come_too_late(tmp_path, up_here, minutes, words):
     """Agreed to 29 minutes later, hosts that were to be there for 30 began after their time of day, and ran
     until it came again.
     """
-    up_now, _, place = asked_late(tmp_path, monkeypatch, minutes)
-    with pytest.raises(FathometerError, match=words):
-        up_now("30m")
-    begun = "it was begun" in words
-    assert place().has("approved") == begun
-    assert place().has("apply.started") == begun
-    assert place().settings.get("expires") == ("2026-11-23T12:30:00Z" if begun else None)
-
-
-def asked_late(tmp_path, monkeypatch, minutes):
-    """`up` for a duration, whoever is asked then, and the lab's place as it is now."""
-    cloud, tofu = tmp_path / "cloud", tmp_path / "tofu"
-    (cloud / "things").mkdir(parents=True)
-    # No more is made here than this says.
-    (cloud / "fail").write_text(json.dumps({"azurerm_resource_group.lab": "it was begun"}))
-    tofu.write_text(f"#!{sys.executable} -IS\n{STAND_IN.read_text()}")
-    tofu.chmod(0o755)
-    key = tmp_path / "key"
-    make_key(key)
-    monkeypatch.setenv("FATHOM_TEST_CLOUD", str(cloud))
     somebody = LateAnswer(minutes)
-    monkeypatch.setattr("sys.stdin", somebody)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-    def place():
-        return LabPlace(tmp_path / "lab")
-
-    def up_now(hours):
-        given = Given(hours=hours, ssh_from="203.0.113.1/32", key=key)
-        work = Work(place(), "azure-zones", yes=False, tool=tofu)
-        up(work, find(None, "azure-zones"), given, lambda: somebody.now)
-
-    return up_now, somebody, place
+    with pytest.raises(FathometerError, match=words):
+        up_here(tmp_path / "lab", somebody, lambda: somebody.now, "30m")
+    place = LabPlace(tmp_path / "lab")
+    begun = "it was begun" in words
+    assert place.has("approved") == begun
+    assert place.has("apply.started") == begun
+    assert place.settings.get("expires") == ("2026-11-23T12:30:00Z" if begun else None)
 
 
-def test_an_end_that_passes_while_somebody_is_asked_is_noted(tmp_path, monkeypatch):
+def test_an_end_that_passes_while_somebody_is_asked_is_noted(tmp_path, up_here):
     """The next one starts no host that was switched off by then."""
-    up_now, somebody, place = asked_late(tmp_path, monkeypatch, minutes=0)
+    somebody = LateAnswer(0)
     # It leaves a state that has nothing: nobody need ask the cloud.
-    (tmp_path / "cloud/opened").touch()
+    (up_here.cloud / "opened").touch()
     with pytest.raises(FathometerError, match="it was begun"):
-        up_now("30m")
+        up_here(tmp_path / "lab", somebody, lambda: somebody.now, "30m")
     somebody.now += timedelta(minutes=29)
     somebody.late = timedelta(minutes=2)
     with pytest.raises(FathometerError, match="it was begun"):
-        up_now("4h")
-    assert place().last("hosts.ended")["at"] == "2026-11-23T12:30:00+00:00"
-    assert place().settings["expires"] == "2026-11-23T16:29:00Z"
+        up_here(tmp_path / "lab", somebody, lambda: somebody.now, "4h")
+    place = LabPlace(tmp_path / "lab")
+    assert place.last("hosts.ended")["at"] == "2026-11-23T12:30:00+00:00"
+    assert place.settings["expires"] == "2026-11-23T16:29:00Z"
 
 
 def test_a_study_goes_on_until_somebody_agreed_to_the_removal(person):

@@ -53,6 +53,7 @@ SAYS = {
     "MissingSubscriptionRegistration": "Microsoft.Compute, Microsoft.Network and Microsoft.DevTestLab",
     "AWS account ID not allowed": "the login is of another account than the lab",
     "AuthorizationFailed": "that is meant",
+    "does not match any of the checksums": "is another than the one that this lab was made with",
 }
 """By a row's first words: what both the row and the program tell of them."""
 
@@ -78,5 +79,6 @@ def test_the_table_has_a_row_for_each_and_no_other():
 def test_what_the_docs_say_of_a_clouds_words_is_said_by_the_program(words, what):
     assert SAYS[words[0]] in what
     for word in words:
-        # As Azure says it, of a quota.
-        assert SAYS[words[0]] in advice(f"Error: {word}: so many cores")
+        # As Azure says it of a quota, and the tool of a provider.
+        more = " 5.2.0 is no longer available" if word.endswith("version") else ": so many cores"
+        assert SAYS[words[0]] in advice(f"Error: {word}{more}")

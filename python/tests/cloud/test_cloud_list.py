@@ -28,8 +28,12 @@ NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
 def test_what_has_no_price_is_listed_without_one(made):
-    said = summary(made.directory, NOW)
-    assert "made, estimated at 0.10 to 0.20 $ an hour without azurerm_thing M128, own_thing, whose" in said
+    words = "made, by an estimate at least 0.10 $ an hour, without {} whose price is not known here: {}"
+    kinds = "azurerm_thing M128, own_thing"
+    # An earlier version did not count them.
+    assert words.format("things", kinds) in summary(made.directory, NOW)
+    made.note("approved", addresses=["a"], low=0.1, high=0.2, unknown=["own_thing"], number_unknown=3)
+    assert words.format("3 things", "own_thing") in summary(made.directory, NOW)
 
 
 def test_a_lab_elsewhere_is_listed_where_it_is_named(made, tmp_path, monkeypatch):
@@ -38,7 +42,7 @@ def test_a_lab_elsewhere_is_listed_where_it_is_named(made, tmp_path, monkeypatch
     assert "azure-nat  made" not in run(cloud_app, ["list"]).output
     said = run(cloud_app, ["list", "--directory", str(made.directory)])
     assert said.exit_code == 0
-    assert "azure-nat  made, estimated at 0.10 to 0.20 $ an hour without" in said.output
+    assert "azure-nat  made, by an estimate at least 0.10 $ an hour, without" in said.output
     assert said.output.splitlines()[-1].endswith(f"; {made.directory}")
     said = run(cloud_app, ["list", "--directory", str(tmp_path / "none")])
     assert (said.exit_code, f"{tmp_path}/none  holds no lab" in said.output) == (1, True)
@@ -51,12 +55,12 @@ def test_a_lab_elsewhere_is_listed_where_it_is_named(made, tmp_path, monkeypatch
 def test_a_lab_whose_state_says_nothing_is_not_just_listed_as_made(made, text, what):
     made.state_file.unlink() if text is None else made.state_file.write_text(text)
     said = summary(made.directory, NOW)
-    assert f"made, but terraform.tfstate {what}: what exists is not known, estimated" in said
+    assert f"made, but terraform.tfstate {what}: what exists is not known, by an estimate" in said
 
 
 def test_a_lab_elsewhere_is_listed_without_being_named(made, listed):
     line = listed("list").splitlines()[-1]
-    assert line.startswith("azure-nat  made, estimated at 0.10 to 0.20 $ an hour")
+    assert line.startswith("azure-nat  made, by an estimate at least 0.10 $ an hour")
     assert line.endswith(f"; {made.directory}")
     # Once, however it is known.
     assert listed("list", "--directory", made.directory).count("azure-nat  made") == 1
@@ -75,7 +79,7 @@ def test_a_lab_whose_directory_is_gone_is_not_dropped(made, listed):
     other.note("cloud.begun", cloud="azure", root="nat", id="2", tool="tofu", lab="azure-nat")
     said = listed("list", code=1)
     assert f"{made.directory} holds another lab or none" in said
-    assert "azure-nat  nothing was made yet" in said
+    assert "but by its journal nothing was made yet" in said
     # That one would be removed by the same words.
     assert "asks the cloud once the lab that is there now is removed" in said
 

@@ -8,7 +8,7 @@ import pytest
 from fathometer.cloud import register
 from fathometer.cloud.journal import LabPlace, removed
 from fathometer.cloud.labs import find
-from fathometer.cloud.make import _must_not_be_there
+from fathometer.cloud.twice import must_not_be_there
 from fathometer.cloud.where import Where, known
 from fathometer.cloud.work import Work
 from fathometer.errors import FathometerError
@@ -104,7 +104,7 @@ def test_up_makes_nothing_anew_where_an_empty_answer_proves_nothing(aws_lab, lis
     place, _ = aws_lab(owner)
     listed.az(f'[ "$1" != sts ] || echo {today}', name="aws")
     with pytest.raises(FathometerError, match=f"cannot make the lab: .*{words}"):
-        _must_not_be_there(Work(place, "aws-zones", yes=True), known(place))
+        must_not_be_there(Work(place, "aws-zones", yes=True), known(place))
 
 
 def test_a_journal_that_is_an_older_copy_does_not_tell_a_lab_away(made, listed):

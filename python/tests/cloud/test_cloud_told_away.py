@@ -11,8 +11,8 @@ import pytest
 
 from fathometer.cloud import register
 from fathometer.cloud.journal import LabPlace, removed
-from fathometer.cloud.make import _must_not_be_there
 from fathometer.cloud.tool import Tool
+from fathometer.cloud.twice import must_not_be_there
 from fathometer.cloud.where import known
 from fathometer.cloud.work import Work, note_things
 from fathometer.errors import FathometerError
@@ -76,7 +76,7 @@ def test_a_journal_that_is_an_older_copy_has_nothing_made_a_second_time(made, li
     work = Work(place, "azure-nat", yes=True)
     listed.az("[ $1 = group ] || echo /subscriptions/0-1/left")
     with pytest.raises(FathometerError, match=r"it was begun, .* bears its tag 1 thing is there"):
-        _must_not_be_there(work, known(place))
+        must_not_be_there(work, known(place))
     assert "what exists is not known, as its journal does not have that its making began" in listed(
         "list", "--directory", made.directory
     )
@@ -96,7 +96,7 @@ def test_an_account_of_today_does_not_prove_where_an_earlier_call_made_it(aws_la
     listed.az('[ "$1" != sts ] || echo 222222222222', name="aws")
     asked = replace(known(place), owner="222222222222")
     with pytest.raises(FathometerError, match="in which account it was made is not known"):
-        _must_not_be_there(Work(place, "aws-zones", yes=True), asked)
+        must_not_be_there(Work(place, "aws-zones", yes=True), asked)
 
 
 LATE = f"""

@@ -8,12 +8,14 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from fathometer.clean import cleaned
 from fathometer.cloud import register
 from fathometer.cloud.journal import LabPlace, all_usual
-from fathometer.cloud.prices import hourly
-from fathometer.cloud.work import EMPTY, broken, command_for, named_by, remaining
+from fathometer.cloud.prices import at_least, hourly
+from fathometer.cloud.states import EMPTY, broken, named_by
+from fathometer.cloud.work import command_for, remaining
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 
@@ -111,6 +113,16 @@ def _why_no_more(place: LabPlace, down: str) -> str:
     return f", and {what}: {down} takes it out of this list"
 
 
+def _unmade(place: LabPlace, down: str) -> str:
+    """Of a lab whose journal does not have that its making began, which its entry or its files may say."""
+    if register.may_exist(place):
+        return f"what exists is not known, as its journal does not have that its making began; {down} looks"
+    nothing = f"nothing was made yet{_why_no_more(place, down)}"
+    if register.is_confirmed(place):
+        return nothing
+    return f"no entry in {register.directory()} says so, but by its journal {nothing}"
+
+
 def summary(directory: Path, now: datetime) -> str | None:
     """A line on a lab's directory, of its journal alone; None: it holds no lab. It names the directory where
     that is not the usual one, or where no end of its hosts is known.
@@ -119,36 +131,37 @@ def summary(directory: Path, now: datetime) -> str | None:
     begun = place.begun
     if begun is None:
         return None
-    approved = place.last("approved")
     last = place.last(
         "apply.started", "apply.done", "apply.failed", "destroy.started", "destroy.failed", "destroy.done"
     )
     down = command_for("down", str(begun.get("lab")), place.directory)
-    nothing = f"nothing was made yet{_why_no_more(place, down)}"
-    if register.may_exist(place):
-        # Not by its journal.
-        nothing = (
-            f"what exists is not known, as its journal does not have that its making began; {down} looks"
-        )
     kind = None if last is None else str(last["kind"])
-    state = {None: nothing, "apply.done": "made"}.get(kind, "half made, or half removed")
+    state = {None: _unmade(place, down), "apply.done": "made"}.get(kind, "half made, or half removed")
     if kind == "destroy.done":
         # Of no other the state has to be read.
         state = _removed(place, down)
     if place.is_made and (what := _says_nothing(place.state_file, down)):
         state += f", but {place.state_file.name} {what}: what exists is not known"
-    price, unknown = "", ", ".join((approved or {}).get("unknown", ()))
-    if approved and unknown and not float(approved["high"]):
-        price = f", price not known: there is none here of {unknown}"
-    elif approved:
-        price = f", estimated at {hourly(float(approved['low']), float(approved['high']))}"
-        price += f" without {unknown}, whose price is not known here" if unknown else ""
+    price = _price(place.last("approved"))
     parts = [f"{begun.get('lab')}  {state}{price}"]
-    if last is not None and (reminder := remaining(place, now)):
+    if (last is not None or register.may_exist(place)) and (reminder := remaining(place, now)):
         parts.append(reminder)
     if len(parts) == 1 or place.directory.parent != all_usual():
         parts.append(str(place.directory))
     return cleaned("; ".join(parts))
+
+
+def _price(approved: Mapping[str, Any] | None) -> str:
+    """What it costs by what was agreed to, in words after a comma; empty: nobody agreed to anything."""
+    if approved is None:
+        return ""
+    unknown = approved.get("unknown", ())
+    low, high = float(approved["low"]), float(approved["high"])
+    if unknown and not high:
+        return f", price not known: there is none here of {', '.join(unknown)}"
+    if unknown:
+        return f", by an estimate {at_least(low, int(approved.get('number_unknown', 0)), unknown)}"
+    return f", estimated at {hourly(low, high)}"
 
 
 def _removed(place: LabPlace, down: str) -> str:

@@ -3,13 +3,15 @@ goes on after any crash.
 
 | kind | fields |
 |---|---|
-| ``cloud.begun`` | ``format``, ``id``, ``lab``, ``tool`` (its path), ``cloud``, ``root``, ``infra`` |
+| ``cloud.begun`` | ``format``, ``fathom`` (its version), ``id``, ``lab``, ``tool`` (its path), ``cloud``, |
+| | ``root``, ``infra`` |
 | ``tool.named`` | ``tool``: another program, from then on |
 | ``planned`` | ``names`` (of variables; never their values), ``key``, ``hours``: `up` begins with them |
 | ``settings`` | ``names``, ``expires``, ``key`` (the private one's file): it is about to be made with them |
 | ``init.started``, ``init.done``, ``plan.started``, ``plan.done`` | |
 | ``where`` | ``owner`` (subscription, account or project), ``regions``, ``tag`` |
-| ``approved`` | ``addresses`` (to be made), ``tag``, ``hours``, ``low``, ``high`` ($ an hour), ``unknown`` |
+| ``approved`` | ``addresses`` (to be made), ``tag``, ``hours``, ``low``, ``high`` ($ an hour), |
+| | ``unknown`` (kinds without a price), ``number_unknown`` (things of these kinds) |
 | ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason``, ``code`` (a signal's: below 0) |
 | ``things.seen`` | the state had something after that, for the first time |
 | ``things.unread`` | whether it had could not be found out |
@@ -41,12 +43,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from fathometer import __version__
+from fathometer.clean import cleaned
 from fathometer.cloud import labs
 from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
 from fathometer.study.journal import JOURNAL, Journal, read_journal
 from fathometer.study.lock import LOCK
 
+_FORMAT: Final = 1
 _FILES: Final = "labs"
 _SETTINGS: Final = "lab.auto.tfvars.json"
 """The name makes OpenTofu and Terraform read it by themselves."""
@@ -100,6 +105,21 @@ class LabPlace:
                 f" {self.directory / _FILES}: call `tofu destroy` or `terraform destroy` where"
                 " terraform.tfstate is in there, then move the whole directory elsewhere",
             ) from None
+        self._must_be_known()
+
+    def _must_be_known(self) -> None:
+        """Raises `FathometerError` where another version's journal may mean by its entries what we do not."""
+        begun = self.begun or {}
+        written = begun.get("format", _FORMAT)
+        if written == _FORMAT:
+            return
+        by = f" of fathom {cleaned(str(begun['fathom']))}" if "fathom" in begun else ""
+        raise FathometerError(
+            "read the lab's journal",
+            f"{self.directory / JOURNAL} has format {cleaned(str(written))}{by}, and this is fathom"
+            f" {__version__}, which knows format {_FORMAT}",
+            "use the fathom that began the lab, or a newer one; the lab is as it was, and may go on costing",
+        )
 
     @property
     def begun(self) -> Mapping[str, Any] | None:
@@ -148,7 +168,8 @@ class LabPlace:
                 raise self._wrong("it holds something else")
             self.note(
                 "cloud.begun",
-                format=1,
+                format=_FORMAT,
+                fathom=__version__,
                 id=uuid.uuid4().hex,
                 lab=root.name,
                 tool=tool,
@@ -262,6 +283,11 @@ class LabPlace:
     def settings(self) -> dict[str, Any]:
         """The variables' values that its making last began with: `down` removes it by them."""
         return self._read(_SETTINGS)
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether there are such values."""
+        return (self.root / _SETTINGS).exists()
 
     @property
     def planned(self) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from fathometer.clean import cleaned
-from fathometer.cloud import keys, left, register, running, sshkey, where
+from fathometer.cloud import keys, register, running, sshkey, twice, where
 from fathometer.cloud.journal import KNOWN_HOSTS, PROPOSAL, LabPlace
 from fathometer.cloud.labs import Root, variables_of
 from fathometer.cloud.planned import ENDS, HOSTS, Plan, read_plan
@@ -16,7 +15,7 @@ from fathometer.cloud.prices import Price, estimate
 from fathometer.cloud.settings import Given, Proposal, propose
 from fathometer.cloud.tool import VARIABLE, find_tool, message, not_passed_on
 from fathometer.cloud.work import Work, ending, expires, moment, note_things, remaining, table, tell
-from fathometer.counts import are, count
+from fathometer.counts import count
 from fathometer.errors import FathometerError
 from fathometer.study.outputs import Lab, read_lab
 
@@ -38,9 +37,10 @@ def _utc_now() -> datetime:
 def plan(work: Work, root: Root, given: Given) -> Plan:
     """Shows what `up` would do."""
     with work.held():
-        proposal, planned, price, _ = _plan(work, root, given, _utc_now())
+        proposal, planned, price, asked = _plan(work, root, given, _utc_now())
         try:
             _must_log_in(work, given, proposal)
+            twice.must_have_its_name_alone(work, asked)
         except FathometerError as error:
             work.say(f"{work.command('up')} would be refused: {error.object}; {error.remedy}")
         _show(planned, price)
@@ -73,7 +73,8 @@ def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
         else:
             if not planned.is_free:
                 _must_log_in(work, given, proposal)
-            _must_not_be_there(work, asked)
+            twice.must_have_its_name_alone(work, asked)
+            twice.must_not_be_there(work, asked)
             _must_have_room(work.place)
             _must_end_later(work, planned, proposal, clock())
             if planned.is_free:
@@ -101,56 +102,6 @@ def up(work: Work, root: Root, given: Given, clock: _Clock = _utc_now) -> Lab:
         finally:
             work.say_what_exists()
         return lab
-
-
-def _must_not_be_there(work: Work, asked: where.Where) -> None:
-    """What bears the lab's tag before anything is made is somebody else's. Where an earlier call began to
-    make it and there is no state, it is that call's, and would be paid for twice.
-    """
-    place = work.place
-    what = work.broken_state() or work.emptied_state()
-    if what is None:
-        return
-    begun, made = register.may_exist(place), register.where(place)
-    if begun:
-        asked = where.both(made, asked)
-    longest = count(left.LONGEST_S // 60, "minute")
-    work.say(f"asking the cloud what bears the lab's tag (up to {longest} for each question)")
-    answer = left.look(asked)
-    number = len(answer.things)
-    if not begun:
-        if answer.problem is not None:
-            work.say(f"whether another lab has its name could not be found out: {answer.problem}")
-        if answer.things:
-            raise FathometerError(
-                "make the lab",
-                f"{count(number, 'thing')} {are(number)} there already of a lab of this name, which is not"
-                f" this one{asked.words}: {cleaned(answer.things[0])}",
-                "it may be somebody else's: begin with another name, --var name=NAME",
-            )
-        return
-    words = f"it was begun, {place.state_file} {what}"
-    if answer.problem is not None and place.begun_in_vain:
-        return
-    if answer.problem is not None:
-        raise FathometerError(
-            "make the lab",
-            f"{words}, and whether something was made could not be found out: {answer.problem}",
-            f"then {work.command('up')} again; where you see yourself that nothing of it is there, begin anew"
-            " with --directory DIR",
-        )
-    if answer.things:
-        raise FathometerError(
-            "make the lab",
-            f"{words}, and of what bears its tag {count(number, 'thing')} {are(number)} there{asked.words}: "
-            f"{cleaned(answer.things[0])}",
-            f"{work.command('down')} lists what is left of it",
-        )
-    if not place.begun_in_vain:
-        # What is made where nobody looked is paid for twice.
-        where.must_prove(
-            made, "make the lab", f"{work.command('up')} again", "begin anew with --directory DIR"
-        )
 
 
 def outputs(work: Work) -> Lab:
@@ -199,8 +150,11 @@ def _plan(work: Work, root: Root, given: Given, now: datetime) -> tuple[Proposal
             register.where(place), variables_of(place.root), "make the lab", f"{work.command('up')} again"
         )
         _state_must_be_whole(work)
-    place.begin(root, place.program if place.begun is not None else work.named or find_tool(None))
-    work.register()
+    if place.begun is None:
+        place.begin(root, work.named or find_tool(None))
+        work.register()
+    else:
+        place.begin(root, place.program)
     _must_have_time_left(work, given, now)
     proposal = propose(place, root, given, now)
     if given.usual:
@@ -255,7 +209,7 @@ def _must_have_room(place: LabPlace) -> None:
 def _must_have_time_left(work: Work, given: Given, now: datetime) -> None:
     """Hosts that were ended are not started again, and one that is made now would have its end behind it."""
     ends = expires(work.place)
-    if not work.place.may_exist or given.hours is not None:
+    if not register.may_exist(work.place) or given.hours is not None:
         return
     if ends is not None and ends <= now:
         raise FathometerError(
@@ -318,6 +272,7 @@ def _approve(work: Work, planned: Plan, price: Price, proposal: Proposal, clock:
         low=price.low,
         high=price.high,
         unknown=price.unknown,
+        number_unknown=price.number_unknown,
         hours=proposal.hours,
     )
 
@@ -343,7 +298,10 @@ def _apply(work: Work, number: int) -> None:
         elif value.get("type") == "apply_errored":
             work.say(message(value))
 
-    work.register(may_exist=True)
+    with register.held():
+        # Whoever makes another one of its name registers that before, too.
+        twice.must_have_its_name_alone(work, register.where(work.place))
+        work.register(may_exist=True)
     ended = work.step("apply", "apply", "-input=false", "-json", _PLAN, heard=heard)
     (work.place.root / _PLAN).unlink(missing_ok=True)
     note_things(work)

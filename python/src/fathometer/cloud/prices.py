@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fathometer.cloud.planned import Resource
+from fathometer.counts import count
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,24 @@ class Price:
     """When the prices were looked up, the oldest of them."""
     unknown: tuple[str, ...]
     """Kinds (with what makes their price) for which there is none."""
+    number_unknown: int = 0
+    """How many things are of these kinds."""
 
     def __str__(self) -> str:
         if self.unknown and not self.high:
             return f"what is not known: there is no price here of {', '.join(self.unknown)}"
-        unknown = (
-            f", without {', '.join(self.unknown)}, whose price is not known here" if self.unknown else ""
-        )
-        return f"{hourly(self.low, self.high)} (estimate, list prices of {self.date}{unknown})"
+        dated = f"(estimate, list prices of {self.date})"
+        if self.unknown:
+            return f"{at_least(self.low, self.number_unknown, self.unknown)} {dated}"
+        return f"{hourly(self.low, self.high)} {dated}"
+
+
+def at_least(low: float, number: int, unknown: Iterable[str]) -> str:
+    """What a lab costs of which not every price is known; `number`: of so many things (0: not counted)."""
+    things = count(number, "thing") if number else "things"
+    return (
+        f"at least {hourly(low, low)}, without {things} whose price is not known here: {', '.join(unknown)}"
+    )
 
 
 def hourly(low: float, high: float) -> str:
@@ -49,15 +60,16 @@ def estimate(resources: Iterable[Resource]) -> Price:
     free = set(prices["free"])
     low = high = 0.0
     dates: set[str] = set()
-    unknown: dict[str, None] = {}
+    unknown: list[str] = []
     for resource in resources:
         price = next((p for p in prices["price"] if _fits(p, resource)), None)
         if price is not None:
             low, high = low + price["hour"][0], high + price["hour"][1]
             dates.add(str(price.get("date", prices["date"])))
         elif resource.kind not in free:
-            unknown[_named(resource)] = None
-    return Price(low, high, min(dates, default=str(prices["date"])), tuple(unknown))
+            unknown.append(_named(resource))
+    date = min(dates, default=str(prices["date"]))
+    return Price(low, high, date, tuple(dict.fromkeys(unknown)), len(unknown))
 
 
 def _fits(price: dict[str, Any], resource: Resource) -> bool:

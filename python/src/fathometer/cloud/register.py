@@ -7,14 +7,16 @@ file has what it takes to ask the cloud, as `down` does. All else of a lab is in
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from fathometer.cloud.journal import LabPlace, all_usual
-from fathometer.cloud.where import Where, both, known, must_be_asked
+from fathometer.cloud.where import Where, both, is_elsewhere, known, must_be_asked
 from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
 
@@ -51,11 +53,11 @@ def entries() -> tuple[list[Entry], list[Path]]:
     """All of them, and the files that cannot be read (or the directory that they are in)."""
     labs, unreadable = [], []
     try:
-        files = sorted(file for file in _directory().iterdir() if file.suffix == ".json")
+        files = sorted(file for file in directory().iterdir() if file.suffix == ".json")
     except FileNotFoundError:
         return [], []
     except OSError:
-        return [], [_directory()]
+        return [], [directory()]
     for file in files:
         try:
             labs.append(_read(file))
@@ -80,14 +82,49 @@ def of_directory(directory: Path, lab: str) -> Entry | None:
     return max(labs, key=lambda entry: entry.may_exist, default=None)
 
 
+def of_name(where: Where, but: str) -> list[Entry]:
+    """Entries of labs but one (its id) whose things may exist and have the same names in the same place. In
+    which subscription, account or project one is may be unknown: then it counts as the same.
+    """
+    return [
+        one
+        for one in entries()[0]
+        if one.id != but
+        and one.may_exist
+        and one.where.cloud == where.cloud
+        and {*one.where.tags} & {*where.tags}
+        and not is_elsewhere(one.where, where.owner)
+    ]
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Nobody else of ours looks at the entries and then writes one meanwhile. Where they cannot be written,
+    nobody is kept from anything.
+    """
+    try:
+        directory().mkdir(mode=0o700, parents=True, exist_ok=True)
+        number = os.open(directory(), os.O_RDONLY)
+    except OSError:
+        yield
+        return
+    try:
+        # It waits for the other, and is the kernel's: whoever is killed lets go of it.
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
 def file_of(place: LabPlace) -> Path:
     """Where a lab's entry is."""
-    return _directory() / f"{place.id}.json"
+    return directory() / f"{place.id}.json"
 
 
 def may_exist(place: LabPlace) -> bool:
-    """Whether something of a lab may have been made. Its journal may be an older copy: its entry says it,
-    too, and so does one that nobody can read.
+    """Whether something of a lab may have been made. Its journal may be an older copy, or have lost its end:
+    its entry says it, too, and so does one that nobody can read. Where it has none, its settings do, which
+    are written directly before a making begins.
     """
     if place.may_exist:
         return True
@@ -95,7 +132,15 @@ def may_exist(place: LabPlace) -> bool:
         entry = _entry(place)
     except FathometerError:
         return True
-    return entry is not None and entry.may_exist
+    return place.has_settings if entry is None else entry.may_exist
+
+
+def is_confirmed(place: LabPlace) -> bool:
+    """Whether a lab has an entry, by which what its journal does not have can be told."""
+    try:
+        return _entry(place) is not None
+    except FathometerError:
+        return False
 
 
 def where(place: LabPlace) -> Where:
@@ -127,7 +172,8 @@ def note(place: LabPlace, *, may_exist: bool) -> str | None:
     except (FathometerError, ValueError, TypeError, OSError):
         # Settings that cannot be read, of which whoever needs them says more.
         place_of_it = before.where if before else Where(str((place.begun or {}).get("cloud")))
-    may_exist = may_exist or place.may_exist or (before is not None and before.may_exist)
+    begun = place.has_settings if before is None else before.may_exist
+    may_exist = may_exist or place.may_exist or begun
     wanted = {
         "format": _FORMAT,
         "id": place.id,
@@ -173,7 +219,8 @@ def _entry(place: LabPlace) -> Entry | None:
         ) from None
 
 
-def _directory() -> Path:
+def directory() -> Path:
+    """Where the entries are."""
     return all_usual().with_name("labs")
 
 

@@ -17,8 +17,9 @@ from fathometer.cloud.journal import OWN_FILES, STATE, removed
 from fathometer.cloud.labs import variables_of
 from fathometer.cloud.planned import Resource
 from fathometer.cloud.prices import estimate
+from fathometer.cloud.states import named_by
 from fathometer.cloud.tool import LOOK_S, message, wait_for_tool
-from fathometer.cloud.work import RefusedStateError, Work, named_by, note_things, table, tell
+from fathometer.cloud.work import RefusedStateError, Work, note_things, table, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 from fathometer.reading import digest
@@ -40,6 +41,11 @@ def down(work: Work, *, by_state: bool) -> None:
     with work.held(end_earlier=True):
         shutil.rmtree(removed(work.place.directory), ignore_errors=True)
         words = "by its journal nothing of it was ever made"
+        if not register.is_confirmed(work.place):
+            words += (
+                f", which no entry in {register.directory()} confirms: where that journal may be an older"
+                " copy, or one that lost its end, look into the cloud yourself"
+            )
         if register.may_exist(work.place):
             register.must_be_named(work.place, "remove the lab")
             if not _state_is_lost(work):
@@ -343,11 +349,13 @@ def _look(work: Work, *, by_state: bool) -> None:
     place.note("left.started")
     answer = left.look(asked)
     trusts = "" if is_lost else "; with --by-state it trusts the state"
+    # Of a lab that lost its tag with its journal the cloud can never be asked.
+    by_hand = f"; where you see yourself that nothing of it is left, {forget}" if is_lost else ""
     if answer.problem is not None:
         raise FathometerError(
             _FIND_OUT,
             f"the state is {'lost, and' if is_lost else 'empty, but'} {answer.problem}",
-            f"then {work.command('down')} again{trusts}",
+            f"then {work.command('down')} again{trusts}{by_hand}",
         )
     place.note("left.looked", left=len(answer.things))
     _must_be_nothing(work, asked, answer.things)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from fathometer.cloud import keys
+from fathometer.cloud import keys, register
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.planned import HOSTS, Resource
 from fathometer.cloud.work import Work, expires, moment
@@ -30,7 +30,7 @@ def note_end(place: LabPlace, now: datetime) -> None:
     ends = expires(place)
     last = place.last("hosts.ended", "hosts.answered")
     is_noted = last is not None and ends is not None and last.get("at") == ends.isoformat()
-    if ends is not None and ends <= now and place.may_exist and not is_noted:
+    if ends is not None and ends <= now and register.may_exist(place) and not is_noted:
         place.note("hosts.ended", at=ends.isoformat())
 
 

@@ -138,12 +138,21 @@ def must_read(place: LabPlace, program: str) -> None:
         )
 
 
+class ToolError(FathometerError):
+    """A call whose output was wanted did not end well."""
+
+    def __init__(self, what: str, words: str) -> None:
+        super().__init__("look at a lab", what, "call it again")
+        self.words = words
+        """The tool's own."""
+
+
 class Tool:
     """Called in the copy of a lab's root."""
 
     def __init__(self, place: LabPlace, say: Callable[[str], None], program: str) -> None:
         self._place = place
-        self._program = program
+        self.program = program
         self._say = say
         kept = {name: value for name, value in os.environ.items() if not _OURS.fullmatch(name)}
         # It is asked nothing, asks nothing, and leaves out advice on what to call next.
@@ -156,7 +165,7 @@ class Tool:
     @property
     def name(self) -> str:
         """`tofu` or `terraform`."""
-        return Path(self._program).name
+        return Path(self.program).name
 
     def run(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Exit:
         """Runs it to its end. `heard` gets the objects that it writes with `-json`.
@@ -236,7 +245,7 @@ class Tool:
         """What it prints. Raises `FathometerError`."""
         try:
             done = subprocess.run(  # noqa: S603 - the tool
-                [self._program, *words],
+                [self.program, *words],
                 cwd=self._place.root,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -251,7 +260,7 @@ class Tool:
         if done.returncode != 0:
             text = self._withheld.text((done.stderr or done.stdout).decode(errors="replace"))
             what = Exit(done.returncode, _plain_errors(text)).words
-            raise FathometerError("look at a lab", f"{self.name} {words[0]}: {what}", "call it again")
+            raise ToolError(f"{self.name} {words[0]}: {what}", what)
         return done.stdout
 
     def shown(self, *words: str) -> Mapping[str, Any]:
@@ -266,14 +275,14 @@ class Tool:
             raise FathometerError(
                 "look at a lab",
                 f"{self.name} show -json prints no object of JSON: {began or 'nothing'}",
-                f"see what `{self._program}` runs: a wrapper must print nothing of its own to stdout",
+                f"see what `{self.program}` runs: a wrapper must print nothing of its own to stdout",
             )
         return document
 
     def _start(self, words: tuple[str, ...], to: int) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(  # noqa: S603 - the tool
-                [self._program, *words],
+                [self.program, *words],
                 cwd=self._place.root,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -289,7 +298,7 @@ class Tool:
     def _gone(self, error: OSError) -> FathometerError:
         return FathometerError(
             "work on a lab",
-            f"{self._program}: {error.strerror}",
+            f"{self.program}: {error.strerror}",
             "this lab was made with it: put it back, or name another with --tool",
         )
 

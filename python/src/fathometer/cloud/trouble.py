@@ -19,7 +19,19 @@ def _known() -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(one["find"]), str(one["advice"])) for one in tomllib.loads(text)["trouble"]]
 
 
-def advice(words: str, directory: str = "the lab's directory", down: str = "`fathom cloud down`") -> str:
-    """What to do about an error, by its words; `directory` is the lab's, and `down` removes it."""
+def advice(
+    words: str,
+    directory: str = "the lab's directory",
+    down: str = "`fathom cloud down`",
+    upgrade: str = "`terraform init -upgrade`",
+) -> str:
+    """What to do about an error, by its words; `directory` is the lab's, `down` removes it, and `upgrade`
+    takes the provider that is there now.
+    """
     found = next((what for pattern, what in _known() if pattern.search(words)), _OTHER)
-    return found.replace("{directory}", directory).replace("{down}", down)
+    return found.format(directory=directory, down=down, upgrade=upgrade)
+
+
+def is_of_another_provider(words: str) -> bool:
+    """Whether an error says that the provider is another than the one that the lab was made with."""
+    return any(pattern.search(words) for pattern, what in _known() if "{upgrade}" in what)

@@ -23,6 +23,8 @@ SUBSCRIPTION: Final = "ARM_SUBSCRIPTION_ID"
 _ACCOUNT: Final = ["aws", "sts", "get-caller-identity", "--query", "Account", "--output", "text"]
 _SEE_LOGIN: Final = f"see that `{shlex.join(_ACCOUNT[:3])}` works"
 _LONGEST_S: Final = 60
+_USUAL_NAME: Final = "fathom"
+"""The variable `name` of our labs, where nobody said another."""
 _IDS: Final = (
     re.compile(r"/subscriptions/([^/]+)/", re.IGNORECASE),
     re.compile(r"arn:[\w-]+:\w+:[^:]*:(\d+):"),
@@ -62,11 +64,20 @@ def known(place: LabPlace) -> Where:
     # A lab of an earlier version noted its tag when it was agreed to.
     tags += [str(e["tag"]) for e in place.entries if e.get("kind") == "approved" and e.get("tag")]
     settings = place.settings
+    if not tags and settings:
+        tags = _tag_of_ours(place.begun or {}, settings)
     if not noted:
         regions = _regions(cloud, {name: {"value": value} for name, value in settings.items()}, ())
     if cloud == "gcp":
         owner = owner or settings.get("project")
     return Where(cloud, owner, tuple(dict.fromkeys(regions)), tuple(dict.fromkeys(tags)))
+
+
+def _tag_of_ours(begun: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """What a lab bears that is one of ours, as its settings have it: its journal may have lost its end."""
+    if begun.get("infra") is not None or "root" not in begun:
+        return []
+    return [f"{settings.get('name', _USUAL_NAME)}-{begun['root']}"]
 
 
 def of_plan(before: Where, document: Mapping[str, Any], plan: Plan, *, may_exist: bool) -> Where:
@@ -199,8 +210,13 @@ def owner_now(cloud: str) -> str | None:
     return account if done.returncode == 0 and account.isdigit() else None
 
 
+def is_elsewhere(where: Where, owner: str | None) -> bool:
+    """Whether a subscription, account or project is known to be another than this one's."""
+    return where.owner is not None and owner is not None and where.owner.casefold() != owner.casefold()
+
+
 def _must_be_same(where: Where, owner: str | None, operation: str) -> None:
-    if where.owner is None or owner is None or where.owner.casefold() == owner.casefold():
+    if not is_elsewhere(where, owner):
         return
     kind = _KINDS[where.cloud]
     remedy = {

@@ -19,16 +19,14 @@ from fathometer.cloud import register, rescued, where
 from fathometer.cloud.journal import LabPlace, usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate
-from fathometer.cloud.tool import Exit, Tool, find_tool, must_read, trial, wait_for_earlier
-from fathometer.cloud.trouble import advice
+from fathometer.cloud.states import EMPTY, GONE, TORN, broken, named_by, write_problem
+from fathometer.cloud.tool import Exit, Tool, ToolError, find_tool, must_read, wait_for_earlier
+from fathometer.cloud.trouble import advice, is_of_another_provider
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 from fathometer.study.lock import locked
 from fathometer.study.words import duration_text
 
-_TORN: Final = "is torn"
-_GONE: Final = "is not there"
-EMPTY: Final = "is empty"
 _LOCKED: Final = re.compile(r'^provider "([^"]+)" \{\s+version\s+= "([^"]+)"', re.MULTILINE)
 """Of the tool's lock file: a provider, and the version that was taken."""
 
@@ -70,6 +68,8 @@ class Work:
         self.named = None if tool is None else find_tool(tool)
         """The program that the command line names."""
         self._shown: tuple[tuple[object, ...], Mapping[str, Any]] | None = None
+        self._is_fetched = False
+        """Whether this call fetched the cloud's provider, or tried to."""
 
     @contextlib.contextmanager
     def held(self, *, end_earlier: bool = False) -> Iterator[None]:
@@ -84,7 +84,10 @@ class Work:
                 if self.named is not None and self.named != self.place.program:
                     must_read(self.place, self.named)
                     self.place.note("tool.named", tool=self.named)
-                self.register()
+                if register.may_exist(self.place) or register.is_confirmed(self.place):
+                    # An entry that is made later would say that nothing was made, and know no more than
+                    # the journal.
+                    self.register()
             yield
 
     def register(self, *, may_exist: bool = False) -> None:
@@ -138,7 +141,7 @@ class Work:
         return self._shown[1]
 
     def _as_shown(self) -> Mapping[str, Any]:
-        shown, state = self.tool.shown(), self.place.state_file
+        shown, state = self._shown_by_provider(), self.place.state_file
         named = named_by(state, self.command("down")) if state.is_file() and "values" not in shown else 0
         if named:
             raise FathometerError(
@@ -147,6 +150,28 @@ class Work:
                 "see that it is the tool that the lab was made with, and no wrapper that looks elsewhere",
             )
         return shown
+
+    def _shown_by_provider(self) -> Mapping[str, Any]:
+        """As the tool shows it by its provider. Where that is another than it was made with, or damaged, the
+        right one is fetched once; `init` takes no other.
+        """
+        try:
+            return self.tool.shown()
+        except ToolError as error:
+            if not is_of_another_provider(error.words):
+                raise
+            words = error.words
+        if not self._is_fetched:
+            ended = self._fetch()
+            if ended.code == 0 and not ended.interrupted:
+                return self.tool.shown()
+            words = ended.words
+        raise FathometerError("look at a lab", words, self._advice(words))
+
+    def _fetch(self) -> Exit:
+        self._is_fetched = True
+        self.say("preparing (the cloud's provider is fetched)")
+        return self.step("init", "init", "-input=false", "-no-color")
 
     def step(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Exit:
         """A call of the tool, with its entries in the journal."""
@@ -186,14 +211,13 @@ class Work:
         cache. Without it not even what exists can be told, and a state that was set aside is taken back.
         """
         root = self.place.root
-        if self.is_aside() and self.broken_aside() is None and self.broken_state() == _TORN:
+        if self.is_aside() and self.broken_aside() is None and self.broken_state() == TORN:
             # The tool reads the one before it takes the other, and before it fetches anything.
             with contextlib.suppress(OSError):
                 self.place.state_file.rename(self.place.state_file.with_suffix(".torn"))
         last = self.place.last("init.done", "tool.named")
         if last is None or last["kind"] != "init.done" or not _has_providers(root):
-            self.say("preparing (the cloud's provider is fetched)")
-            ended = self.step("init", "init", "-input=false", "-no-color")
+            ended = self._fetch()
             if ended.code != 0 or ended.interrupted:
                 raise self.failed("prepare the lab", ended, verb)
         if self.is_aside():
@@ -216,7 +240,7 @@ class Work:
             raise FathometerError(operation, ended.words, f"{self.command(verb)} tries it again")
         if ended.code != 0:
             # It ends alike where it refuses a state and where it cannot write it.
-            if problem := _write_problem(place.aside, place.state_file):
+            if problem := write_problem(place.aside, place.state_file):
                 words = f"{ended.words} ({problem})"
                 raise FathometerError(
                     operation, words, f"see to room and rights there; then {self.command(verb)} goes on"
@@ -236,8 +260,14 @@ class Work:
             self.say(f"{again} goes on from here")
         if ended.interrupted:
             return FathometerError(operation, "it was interrupted", f"{again} goes on")
-        remedy = remedy or advice(ended.words, str(self.place.directory), self.command("down"))
-        return FathometerError(operation, ended.words, remedy)
+        return FathometerError(operation, ended.words, remedy or self._advice(ended.words))
+
+    def _advice(self, words: str) -> str:
+        """What to do about an error of the tool's on this lab."""
+        upgrade = [self.tool.program, f"-chdir={self.place.root}", "init", "-upgrade"]
+        return advice(
+            words, str(self.place.directory), self.command("down"), upgrade=f"`{shlex.join(upgrade)}`"
+        )
 
     def say_what_exists(self, *, killed: bool = False) -> bool:
         """What there is, what it costs, when its hosts end, and how all of it is removed. With `killed` the
@@ -277,7 +307,7 @@ class Work:
         what = self.broken_state()
         # A journal that does not have the making is an older copy: what was made since had a state.
         in_order = not killed and self.place.has("apply.started")
-        if what is None or (what == _GONE and in_order):
+        if what is None or (what == GONE and in_order):
             return None
         return f"{self.place.state_file} {what}"
 
@@ -299,47 +329,6 @@ def note_things(work: Work) -> tuple[Resource, ...]:
     return there
 
 
-def broken(state: Path, down: str) -> str | None:
-    """Why nobody can read a state; None: it can be read. `down` removes its lab."""
-    try:
-        json.loads(state.read_bytes())
-    except FileNotFoundError:
-        return _GONE
-    except ValueError:
-        return _TORN
-    except OSError as error:
-        raise FathometerError(
-            "read the lab's state",
-            f"{state}: {error.strerror}",
-            f"see that it can be read; once it is moved elsewhere, {down} asks the cloud",
-        ) from None
-    return None
-
-
-def named_by(state: Path, down: str) -> int | None:
-    """How many things a state names, without the tool; None: it is torn."""
-    if what := broken(state, down):
-        return None if what == _TORN else 0
-    document = json.loads(state.read_bytes())
-    things = document.get("resources") if isinstance(document, Mapping) else document
-    if not isinstance(things, list):
-        return 0
-    # What a lab only reads of a cloud is nobody's to remove.
-    return len([one for one in things if not isinstance(one, Mapping) or one.get("mode") != "data"])
-
-
-def _write_problem(aside: Path, state: Path) -> str | None:
-    """Why a state cannot be written in the place of another; None: it can."""
-    try:
-        if state.exists():
-            state.open("r+b").close()
-        # The tool keeps a copy of what was there before.
-        problem = trial(aside, aside.read_bytes() * 2)
-    except OSError as error:
-        problem = error
-    return None if problem is None else f"{problem.filename}: {problem.strerror}"
-
-
 def _has_providers(root: Path) -> bool:
     """Whether everything is there that the tool fetched into a root: files, not only links to some."""
     lock = root / ".terraform.lock.hcl"
@@ -356,7 +345,7 @@ def remaining(place: LabPlace, now: datetime) -> str | None:
     if ends is None:
         return None
     made = place.last("apply.started", "apply.done", "apply.failed")
-    if ends > now and made is not None and made["kind"] != "apply.done":
+    if ends > now and (made is None or made["kind"] != "apply.done"):
         # What switches a host off is made after it, and a later end is a change of it.
         lab = str((place.begun or {}).get("lab"))
         up, down = (command_for(verb, lab, place.directory) for verb in ("up", "down"))
@@ -385,7 +374,12 @@ def expires(place: LabPlace) -> datetime | None:
     """When the hosts of a lab end: as it was when its making last began."""
     begun = next((n for n, e in reversed([*enumerate(place.entries)]) if e.get("kind") == "apply.started"), 0)
     last = next((e for e in reversed(place.entries[:begun]) if e.get("kind") == "settings"), None)
-    return None if last is None else moment(last.get("expires"))
+    if last is not None:
+        return moment(last.get("expires"))
+    # A journal that is an older copy, or has lost its end: what was made was made with the settings.
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        return moment(place.settings.get("expires")) if register.may_exist(place) else None
+    return None
 
 
 def moment(text: object) -> datetime | None:
