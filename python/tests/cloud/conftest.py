@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import uuid
 from pathlib import Path
@@ -21,7 +20,7 @@ from fathometer.cloud.settings import Given
 from fathometer.cloud.work import Work
 from fathometer.errors import FathometerError
 from support.forked import Forker
-from support.lab_of_namespaces import STAND_IN, Person
+from support.lab_of_namespaces import Person, put_stand_in
 from support.machines import lacking
 from support.programs import fathom, make_key, missing, tool
 
@@ -53,6 +52,12 @@ def person(binary, forker):
     yield made
     made.end()
     shutil.rmtree(directory)
+
+
+@pytest.fixture
+def without_hosts(person):
+    """Nothing is measured on the person's lab: its hosts are entries of the cloud's alone."""
+    person.without_hosts()
 
 
 @pytest.fixture
@@ -117,8 +122,7 @@ def up_here(tmp_path, monkeypatch):
     cloud, tofu, key = (tmp_path / name for name in ("cloud", "tofu", "key"))
     (cloud / "things").mkdir(parents=True)
     (cloud / "fail").write_text(json.dumps({"azurerm_resource_group.lab": "it was begun"}))
-    tofu.write_text(f"#!{sys.executable} -IS\n{STAND_IN.read_text()}")
-    tofu.chmod(0o755)
+    put_stand_in(tofu)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/az").write_text("#!/bin/sh\necho no login >&2; exit 1\n")
     (tmp_path / "bin/az").chmod(0o755)

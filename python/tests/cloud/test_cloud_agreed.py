@@ -12,6 +12,7 @@ from support.lab_of_namespaces import GIVEN, SERVER, ended
 from support.machines import until
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_a_half_made_lab_goes_on_unasked_with_the_settings_that_were_agreed_to_alone(person):
     (person.cloud / "fail").write_text(json.dumps({SERVER: "no\nroom"}))
     person("up", *GIVEN, "--for", "1h", code=1)
@@ -113,6 +114,7 @@ def test_a_study_goes_on_until_somebody_agreed_to_the_removal(person):
         assert person.traces()[kind] == person.before[kind]
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_a_directory_of_another_lab_is_refused(person):
     person.up()
     there = ("--directory", str(person.place))
@@ -124,6 +126,7 @@ def test_a_directory_of_another_lab_is_refused(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_a_journal_that_cannot_be_read_hides_no_other_lab(person):
     person.up()
     broken = person.place.with_name("azure-balancer")
@@ -138,6 +141,7 @@ def test_a_journal_that_cannot_be_read_hides_no_other_lab(person):
     person("down", "azure-zones", "--yes")
 
 
+@pytest.mark.usefixtures("without_hosts")
 @pytest.mark.parametrize("empty", [True, False], ids=["empty", "gone"])
 def test_what_a_tool_made_that_was_killed_is_said_to_be_unknown(person, empty):
     """It opens its state, makes a thing, and is killed before it writes it down."""

@@ -115,6 +115,7 @@ def test_a_new_study_says_that_it_is_not_like_the_one_before(person):
     assert "a new study" not in person(*words, "--output", person.home / "third")
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_killed_while_the_tool_works_the_next_call_waits_for_it(person):
     (person.cloud / "hold").write_text(SERVER)
     process = person.popen("up", *GIVEN)
@@ -133,6 +134,7 @@ def test_killed_while_the_tool_works_the_next_call_waits_for_it(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_killed_while_the_tool_works_down_interrupts_it_once(person):
     (person.cloud / "hold").write_text(SERVER)
     process = person.popen("up", *GIVEN)
@@ -144,6 +146,7 @@ def test_killed_while_the_tool_works_down_interrupts_it_once(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_killed_while_things_are_removed(person):
     person.up()
     (person.cloud / "hold").write_text(SERVER.replace('server["server-zone-1"]', "client"))
@@ -157,6 +160,7 @@ def test_killed_while_things_are_removed(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_the_tool_is_killed_and_what_it_just_made_is_in_no_state(person):
     (person.cloud / "die").write_text(SERVER)
     assert "4 things of 3 kinds are there" in person.up(code=1)

@@ -8,6 +8,8 @@ from support.lab_of_namespaces import GIVEN, SERVER, ended
 
 THING = "azurerm_resource_group.lab"
 
+pytestmark = pytest.mark.usefixtures("without_hosts")
+
 
 def no_words_of_a_cloud(said):
     assert "Emergency state dump" not in said

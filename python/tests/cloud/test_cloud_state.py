@@ -10,9 +10,11 @@ from support.lab_of_namespaces import SERVER, ended
 
 REFUSED = "5 things are left that no state knows"
 
+pytestmark = pytest.mark.usefixtures("without_hosts")
+
 
 @pytest.fixture
-def root(person):
+def root(person, without_hosts):  # noqa: ARG001 - before the lab is made
     """Where the tool is called, of a lab that is there."""
     person.up()
     return person.place / "labs/azure/zones"

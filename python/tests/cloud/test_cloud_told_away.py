@@ -198,6 +198,7 @@ def test_the_end_of_a_removal_says_no_more_than_it_knows(made, listed):
     assert not removed(made.directory).exists()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_killed_before_it_is_noted_that_something_was_made(person):
     """With everything removed it counted as a lab whose making left nothing, of which no proof is asked."""
     del person.env["ARM_SUBSCRIPTION_ID"]

@@ -39,6 +39,7 @@ def no_secret(person, said):
     assert holding == []
 
 
+@pytest.mark.usefixtures("without_hosts")
 @pytest.mark.parametrize(
     ("words", "remedy"), [(QUOTA, "ask the cloud for more processors"), (SIZE, "name another size")]
 )
@@ -55,6 +56,7 @@ def test_what_the_cloud_refuses_is_told_in_its_words_and_the_half_is_removed(per
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_it_goes_on_when_there_is_room_again_and_makes_nothing_twice(person):
     (person.cloud / "fail").write_text(json.dumps({SERVER: QUOTA}))
     person.up(code=1)
@@ -70,6 +72,7 @@ def test_it_goes_on_when_there_is_room_again_and_makes_nothing_twice(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_a_login_that_is_refused(person):
     (person.cloud / "no-login").write_text(LOGIN)
     said = person.up(code=1)
@@ -81,6 +84,7 @@ def test_a_login_that_is_refused(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_a_secret_that_a_killed_call_left_in_a_log_is_gone_after_the_next(person):
     (person.cloud / "no-login").write_text(LOGIN)
     person.killed("after", "plan.started", "up", *GIVEN)
@@ -90,6 +94,7 @@ def test_a_secret_that_a_killed_call_left_in_a_log_is_gone_after_the_next(person
     no_secret(person, person.up(code=1))
 
 
+@pytest.mark.usefixtures("without_hosts")
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_reaches_the_tool_once_and_what_exists_is_said(person, sign):
     (person.cloud / "hold").write_text(SERVER)
@@ -136,6 +141,7 @@ def test_a_host_that_vanished_and_is_made_anew_is_known_anew(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_a_standard_output_that_is_closed_has_shown_nothing(person):
     words = [word for word in GIVEN if word != "--yes"]
     said = person.closed("up", *words, code=1)
@@ -145,6 +151,7 @@ def test_a_standard_output_that_is_closed_has_shown_nothing(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_a_standard_input_that_is_closed_answers_nothing(person):
     """It ended in a traceback."""
     words = [word for word in GIVEN if word != "--yes"]
@@ -156,6 +163,7 @@ def test_a_standard_input_that_is_closed_answers_nothing(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_a_reader_that_has_left_stops_nothing(person):
     """`fathom cloud down | head` ended before it began, with exit code 0, and the lab went on costing."""
     words = [word for word in GIVEN if word != "--yes"]
@@ -165,6 +173,7 @@ def test_a_reader_that_has_left_stops_nothing(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_a_cloud_that_cannot_be_asked_before_the_first_thing_is_told(person):
     """`az` waits for a login, say: it was silent, and the lab was made beside another."""
     az = person.cloud.parent / "bin/az"
@@ -194,6 +203,7 @@ def test_a_key_that_opens_no_host_is_refused_before_one_is_made(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_two_at_once_are_refused(person):
     (person.cloud / "hold").write_text(SERVER)
     process = person.popen("up", *GIVEN)
@@ -204,6 +214,7 @@ def test_two_at_once_are_refused(person):
     assert process.returncode == 0
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_what_could_not_be_looked_for_is_no_success(person):
     person.up()
     (person.cloud.parent / "bin/az").unlink()

@@ -140,6 +140,7 @@ def test_things_tell_where_they_are_if_nobody_did(begun, cloud, values):
     assert owner == (None if values.get("id") == "i-1" else next(iter(expected.values())))
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_down_asks_the_subscription_that_up_worked_in(person):
     """Somebody's next shell names another subscription, and then none."""
     person.env["ARM_SUBSCRIPTION_ID"] = "s-1"
@@ -160,6 +161,7 @@ def test_down_asks_the_subscription_that_up_worked_in(person):
     person.nothing_is_left()
 
 
+@pytest.mark.usefixtures("without_hosts")
 @pytest.mark.parametrize("text", [None, "[]", '["azurerm_res'], ids=["gone", "empty", "torn"])
 def test_a_state_that_is_lost_says_nothing(person, text):
     """The cloud does: with it gone, nobody may trust it, now and later."""
@@ -182,6 +184,7 @@ def test_a_state_that_is_lost_says_nothing(person, text):
     assert "nothing of it is left" in person("down", "azure-zones", "--yes")
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_a_state_that_was_set_aside_and_cannot_be_read_leaves_the_older_one_untrusted(person):
     """A full disk leaves `errored.tfstate` empty: what it should have said nobody knows but the cloud."""
     person.up()
@@ -230,6 +233,7 @@ def test_a_journal_that_is_damaged_is_told_as_the_labs(begun):
         LabPlace(place.directory)
 
 
+@pytest.mark.usefixtures("without_hosts")
 def test_a_name_that_somebody_else_has_is_told_before_anything_is_made(person):
     theirs = person.cloud / "things/theirs"
     theirs.touch()

@@ -17,7 +17,7 @@ from fathometer.study.journal import JOURNAL, read_journal
 from fathometer.study.ssh.shell import binary_path
 from support.machines import Machine, until
 
-STAND_IN = Path(__file__).with_name("standin_tofu.py")
+STAND_IN = Path(__file__).with_name("standin_start.py")
 MAIN = "from fathometer.cli import main; main()"
 SECRET = "correct-horse-battery"
 GIVEN = ("azure-zones", "--from", "203.0.113.1/32", "--public-jump", "--var", "user=root", "--yes")
@@ -63,10 +63,8 @@ class Person:
         (self.cloud / "things").mkdir(parents=True)
         programs = directory / "bin"
         programs.mkdir()
-        # Called a dozen times in a test: without site, whose start would take longer than all it does.
         stand_in = directory / "stand-in"
-        stand_in.write_text(f"#!{sys.executable} -IS\n{STAND_IN.read_text()}")
-        stand_in.chmod(0o755)
+        put_stand_in(stand_in)
         for name in ("tofu", "az"):
             (programs / name).symlink_to(stand_in)
         # Hosts have the binary already, and it is copied where a test takes that away.
@@ -92,6 +90,13 @@ class Person:
         self.env = {**kept, **own}
         self.started = []
         self.before = self.traces()
+
+    def without_hosts(self):
+        """From here on the lab's hosts are entries of the cloud's alone, which answer with a key: for tests
+        of what is made and removed, and nothing is measured on.
+        """
+        (self.cloud / "bare").touch()
+        stand_in_for_ssh(self.cloud.parent / "bin")
 
     def popen(self, *words, program=(MAIN,), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL):
         text, *more = program
@@ -220,6 +225,24 @@ class Person:
             if not process.stderr.closed:
                 process.communicate()
         self.machine.end()
+
+
+def put_stand_in(program):
+    """Makes a program of it. Without site, whose start would take longer than all it does."""
+    begins = f"import sys\nsys.path.append({str(STAND_IN.parent)!r})\n"
+    program.write_text(f"#!{sys.executable} -IS\n{begins}from standin_start import start\nstart()\n")
+    program.chmod(0o755)
+
+
+def stand_in_for_ssh(programs):
+    """Programs by which every host answers at once, with a key, also by way of a jump host."""
+    texts = {
+        "ssh-keyscan": 'for a; do case $a in -*|10) ;; *) echo "$a ssh-ed25519 AAAA";; esac; done',
+        "ssh": 'while [ "$1" != ssh-keyscan ]; do shift; done; exec "$@"',
+    }
+    for name, text in texts.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
 
 
 def _put(binary, place):

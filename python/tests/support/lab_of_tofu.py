@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+from support.lab_of_namespaces import stand_in_for_ssh
 from support.programs import make_key
 from support.terraform import mirror, program
 
@@ -32,10 +33,7 @@ class Cloud:
         path = f"{self.programs}:/usr/bin:/bin"
         self.env = {**kept, **settings, "HOME": str(home), "PATH": path}
         # A host that does not answer is not waited for.
-        self.program(
-            "ssh-keyscan", 'for a; do case $a in -*|10) ;; *) echo "$a ssh-ed25519 AAAA";; esac; done'
-        )
-        self.program("ssh", 'while [ "$1" != ssh-keyscan ]; do shift; done; exec "$@"')
+        stand_in_for_ssh(self.programs)
 
     def program(self, name, text):
         (self.programs / name).write_text(f"#!/bin/sh\n{text}\n")

@@ -1,11 +1,11 @@
-#!/usr/bin/env python3
 """Stands for OpenTofu and for the cloud behind it: a lab whose hosts are namespaces of this machine with a
 real sshd.
 
-Called as `tofu` in a copy of infra/azure/zones; as `az` it lists what bears the lab's tag. It knows of the
-real one's ways what `fathom cloud` depends on: objects of JSON a line, a state that is written after each
-thing, one interrupt ends it in order, at the second one it drops everything. What it makes is in the
-directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. Files there make it fail:
+`standin_start.py` is the program, and answers by itself what wants nothing imported: as `az` it lists what
+bears the lab's tag. As `tofu` it is called in a copy of infra/azure/zones. It knows of the real one's ways
+what `fathom cloud` depends on: objects of JSON a line, a state that is written after each thing, one interrupt
+ends it in order, at the second one it drops everything. What it makes is in the directory FATHOM_TEST_CLOUD,
+too: a cloud knows what it has without any state. Files there make it fail:
 
 | file | what it does |
 |---|---|
@@ -17,6 +17,7 @@ directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. F
 | `replace` | an address: what is there is planned to be made anew |
 | `change` | an address: what is there is planned to be changed, until that is done |
 | `offline` | the registry of providers cannot be reached |
+| `bare` | its things are files alone: no namespaces, no sshd |
 | `image` | a directory that each host has in its home, as an image may |
 | `fail-destroy` | it ends before it removes anything, as it can write neither words nor its state |
 | `no-room` | it prints its state when all is made, and ends; a path in it: that file takes all the room |
@@ -29,12 +30,12 @@ vm deallocate --ids ADDRESS` it is switched off, and as `az vm start --ids ADDRE
 import contextlib
 import json
 import os
-import shlex
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
+
+# What takes long to import (shlex, subprocess) is imported where hosts are made: a test calls it a dozen times.
 
 CLOUD = Path(os.environ["FATHOM_TEST_CLOUD"])
 STATE = Path("terraform.tfstate")
@@ -60,6 +61,8 @@ def thing(address):
 
 
 def sh(line):
+    import subprocess
+
     subprocess.run(["sh", "-ec", line], check=True, stdin=subprocess.DEVNULL)
 
 
@@ -103,6 +106,8 @@ def without_our_marks():
 
 
 def make_host(name, addresses):
+    import shlex
+
     directory = CLOUD / "hosts" / name
     home = directory / "home"
     (home / ".ssh").mkdir(parents=True, mode=0o700)
@@ -125,6 +130,8 @@ def make_host(name, addresses):
 
 
 def start_host(name, addresses):
+    import subprocess
+
     directory = CLOUD / "hosts" / name
     prepare = f"echo {name} >/proc/sys/kernel/hostname; ip link set lo up; "
     prepare += "mount -t tmpfs tmpfs /run; mkdir /run/sshd; "
@@ -161,6 +168,8 @@ def start_host(name, addresses):
 
 
 def end_host(name):
+    import subprocess
+
     stop_host(name)
     subprocess.run(["rm", "-rf", str(CLOUD / "hosts" / name)], check=True)
 
@@ -189,6 +198,8 @@ def make(address):
         fail(failing[address])
     # From here on it costs.
     thing(address).write_text(TAG)
+    if (CLOUD / "bare").exists():
+        return
     if "virtual_network" in address:
         sh("ip link add br-lab type bridge; ip link set br-lab up; ip addr add 203.0.113.1/24 dev br-lab")
     elif VM in address:
@@ -202,6 +213,8 @@ def unmake(address):
             unmake(other)
     elif not thing(address).exists():
         return
+    elif (CLOUD / "bare").exists():
+        pass
     elif "virtual_network" in address:
         sh("ip link del br-lab")
     elif VM in address:
@@ -364,27 +377,11 @@ def main():
                 stop_host(name)
             else:
                 start_host(name, addresses)
-            return
-        asked = words[words.index("--subscription") + 1] if "--subscription" in words else "none"
-        noted("az.log", asked)
-        print(
-            "\n".join(
-                f"/subscriptions/0/{one.name}" for one in (CLOUD / "things").iterdir() if verb == "resource"
-            )
-        )
         return
     signal.signal(signal.SIGINT, interrupt)
     if verb in {"apply", "destroy"}:
         noted("tool.log", os.environ.get("ARM_SUBSCRIPTION_ID", "none"))
-    if verb == "version":
-        print('{"terraform_version": "1.12.6"}')
-    elif verb == "init":
-        if (CLOUD / "offline").exists():
-            print("Error: Failed to query available provider packages")
-            sys.exit(1)
-        Path(".terraform").mkdir(exist_ok=True)
-        print("has been successfully initialized")
-    elif verb == "plan":
+    if verb == "plan":
         if (CLOUD / "no-login").exists():
             fail((CLOUD / "no-login").read_text())
         plan(next(word.removeprefix("-out=") for word in words if word.startswith("-out=")))
@@ -399,7 +396,3 @@ def main():
         push(Path(words[-1]))
     elif verb == "destroy":
         destroy()
-
-
-if __name__ == "__main__":
-    main()
