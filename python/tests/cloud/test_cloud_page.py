@@ -1,6 +1,5 @@
 """Which file the report of `fathom cloud run` replaces, and whether somebody is asked before."""
 
-import hashlib
 import io
 
 import pytest
@@ -113,17 +112,3 @@ def test_what_is_no_file_is_asked_about_each_time_it_is_another(somebody):
     somebody.page.unlink()
     somebody.page.write_text("thesis")
     assert is_asked(somebody.begin)
-
-
-def test_the_report_of_a_lab_is_known_by_what_was_written(person):
-    person.up()
-    words = (*person.run_words(), "--report")
-    page = page_of(person.recordings)
-    person(*words)
-    entry = LabPlace(person.place).last("report.written")
-    assert entry["page"] == str(page)
-    assert entry["sha256"] == hashlib.sha256(page.read_bytes()).hexdigest()
-    page.write_text("thesis")
-    assert "no run of this lab wrote it as it is. Replace it? [y/N]" in person(*words, code=1)
-    assert page.read_text() == "thesis"
-    person("down", "azure-zones", "--yes")

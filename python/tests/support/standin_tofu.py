@@ -3,9 +3,9 @@ real sshd.
 
 `standin_start.py` is the program, and answers by itself what wants nothing imported: as `az` it lists what
 bears the lab's tag. As `tofu` it is called in a copy of infra/azure/zones. It knows of the real one's ways
-what `fathom cloud` depends on: objects of JSON a line, a state that is written after each thing, one interrupt
-ends it in order, at the second one it drops everything. What it makes is in the directory FATHOM_TEST_CLOUD,
-too: a cloud knows what it has without any state. Files there make it fail:
+what `fathom cloud` depends on: objects of JSON a line, a state that is written after each thing, one
+interrupt ends it in order, at the second one it drops everything. What it makes is in the directory
+FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. Files there make it fail:
 
 | file | what it does |
 |---|---|
@@ -35,7 +35,7 @@ import sys
 import time
 from pathlib import Path
 
-# What takes long to import (shlex, subprocess) is imported where hosts are made: a test calls it a dozen times.
+# What takes long to import (shlex, subprocess) is imported where hosts are made.
 
 CLOUD = Path(os.environ["FATHOM_TEST_CLOUD"])
 STATE = Path("terraform.tfstate")

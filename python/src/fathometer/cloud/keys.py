@@ -19,6 +19,8 @@ from fathometer.study.ssh.connection import STRICT, known_hosts_option
 PATIENCE_S: Final = 300.0
 """How long sshd of a new host may take to answer."""
 PAUSE_S: Final = 2.0
+ANSWER_S: Final = 10
+"""How long one look waits for an answer, in whole seconds."""
 _CALL_S: Final = 120.0
 
 
@@ -64,7 +66,7 @@ def _scan(
 ) -> tuple[list[str], str]:
     missing, is_announced = list(addresses), False
     while True:
-        done = _call([*before, "ssh-keyscan", "-T", "10", *missing])
+        done = _call([*before, "ssh-keyscan", "-T", str(ANSWER_S), *missing])
         lines = [line for line in done.stdout.splitlines() if _is_key(line, missing)]
         with into.open("a", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
