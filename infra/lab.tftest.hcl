@@ -47,13 +47,3 @@ run "a_jump_host_if_asked" {
     error_message = "SSH has no way in."
   }
 }
-
-run "ssh_from_everywhere_is_refused" {
-  command = plan
-
-  variables {
-    ssh_from = "0.0.0.0/0"
-  }
-
-  expect_failures = [var.ssh_from]
-}
