@@ -44,7 +44,9 @@ def own(tmp_path, zygote):
     (root / "main.tf").write_text(ROOT)
     shared, _ = mirror()
     made.mirror = tmp_path / "mirror"
-    shutil.copytree(shared, made.mirror)
+    # Beside it are sockets of providers that run, and the other clouds'.
+    left_out = shutil.ignore_patterns("plugin*", "provider", "aws", "google")
+    shutil.copytree(shared, made.mirror, ignore=left_out)
     text = (shared / "settings").read_text().replace(str(shared), str(made.mirror))
     (made.mirror / "settings").write_text(text)
     made.env["TF_CLI_CONFIG_FILE"] = str(made.mirror / "settings")

@@ -3,6 +3,7 @@
 `Zygote` is the side of the test; run as a program this is the other one.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -102,6 +103,9 @@ def _serve(imported):
 
         for compiled in (schemas.event_validator, schemas.manifest_validator, schemas.summary_validator):
             compiled()
+    # What is there is no garbage: no child looks it through, and copies its pages by that.
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
