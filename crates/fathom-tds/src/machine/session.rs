@@ -1,5 +1,6 @@
 //! See [`super`].
 
+use super::answers::{self, About, Doing, Own, Seeing, Transfer};
 use super::question::{Question, question};
 use super::reply::Reply;
 use super::secure::Secure;
@@ -9,7 +10,7 @@ use crate::codec::login::Login;
 use crate::codec::packet::{AT_FIRST, Inbox, Kind, LARGEST_ENCRYPTED, Message, Packets};
 use crate::codec::prelogin::{self, Encryption, PreLogin};
 use crate::codec::request::{Call, Transaction, batch, call, transaction};
-use crate::codec::token::{Done, Tokens, Type, Value};
+use crate::codec::token::{Done, Tokens};
 use rustls::ServerConfig;
 use serde::Serialize;
 use std::sync::Arc;
@@ -30,31 +31,6 @@ pub enum Step<'a> {
     See(u32),
     /// Wait for what comes.
     Listen,
-}
-
-/// What a session does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
-    /// It has no request.
-    Nothing,
-    /// It thinks, as a query asked for.
-    Thinks,
-    /// It makes rows.
-    Works,
-    /// The kernel takes nothing more.
-    Blocked,
-}
-
-/// What the sender's kernel says of a connection since it was made (`struct tcp_info` in `linux/tcp.h`, Linux 4.10): who held up
-/// what it had to send.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Transfer {
-    /// There was something to send (`tcpi_busy_time`).
-    pub busy_ns: u64,
-    /// Of that, the receiver's window held it up (`tcpi_rwnd_limited`): the client did not read.
-    pub client_ns: u64,
-    /// Of that, the buffer of this side was too small (`tcpi_sndbuf_limited`).
-    pub buffer_ns: u64,
 }
 
 /// What a session was served.
@@ -87,35 +63,6 @@ enum Stage {
     Handshake,
     Login,
     Ready,
-}
-
-/// What is asked of another session; the answer is to a call.
-#[derive(Debug, Clone, Copy)]
-struct Seeing {
-    number: u32,
-    what: About,
-    of_a_call: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum About {
-    Doing,
-    Waits,
-}
-
-fn ms(ns: u64) -> Value {
-    Value::BigInt((ns / 1_000_000) as i64)
-}
-
-/// Status and wait, as SQL Server's view of requests has them.
-fn shown(doing: Doing) -> [Value; 2] {
-    let words = |status: &str, wait: &str| [status, wait].map(|word| Value::Text(word.into()));
-    match doing {
-        Doing::Nothing => [Value::Null, Value::Null],
-        Doing::Works => [Value::Text("running".into()), Value::Null],
-        Doing::Thinks => words("suspended", "WAITFOR"),
-        Doing::Blocked => words("suspended", "ASYNC_NETWORK_IO"),
-    }
 }
 
 /// One session.
@@ -261,50 +208,14 @@ impl Session {
     /// What the kernel said of the connection; `None`: nothing.
     pub fn looked(&mut self, now_ns: u64, transfer: Option<Transfer>) {
         let Some(of_a_call) = self.looking.take() else { return };
-        let mut tokens = Tokens::default();
-        if let Some(transfer) = transfer {
-            let values = [transfer.busy_ns, transfer.client_ns, transfer.buffer_ns, self.waits.blocked_ns];
-            tokens.columns(
-                &["busy_ns", "client_ns", "buffer_ns", "blocked_ns"].map(|name| (name, Type::BigInt)),
-            );
-            tokens.row(&values.map(|ns| Value::BigInt(ns as i64)));
-            tokens.done(Done::Rows(1), of_a_call);
-        } else {
-            tokens.error(
-                50_002,
-                "this system's kernel does not say who holds a transfer up (Linux 4.10 and later do)",
-            );
-            tokens.done(Done::Error, of_a_call);
-        }
+        let tokens = answers::transfer(transfer, self.waits.blocked_ns, of_a_call);
         self.reply = Some(Reply::of(tokens, now_ns));
     }
 
     /// What that session does, and how long it was held up; `None`: there is none of this number.
     pub fn saw(&mut self, now_ns: u64, seen: Option<(Doing, Waits)>) {
-        let Some(Seeing { number, what, of_a_call }) = self.seeing.take() else { return };
-        let mut tokens = Tokens::default();
-        let (text, number) = (Type::NVarChar(60), Value::Int(number as i32));
-        match what {
-            About::Doing => {
-                tokens.columns(&[("session_id", Type::Int), ("status", text), ("wait_type", text)]);
-                if let Some((doing, _)) = seen {
-                    let [status, wait] = shown(doing);
-                    tokens.row(&[number, status, wait]);
-                }
-            }
-            About::Waits => {
-                tokens.columns(&[
-                    ("session_id", Type::Int),
-                    ("waiting_tasks_count", Type::BigInt),
-                    ("wait_time_ms", Type::BigInt),
-                ]);
-                if let Some((_, waits)) = seen {
-                    tokens.row(&[number, Value::BigInt(waits.shown_count as i64), ms(waits.blocked_ns)]);
-                }
-            }
-        }
-        tokens.done(Done::Rows(seen.is_some().into()), of_a_call);
-        self.reply = Some(Reply::of(tokens, now_ns));
+        let Some(seeing) = self.seeing.take() else { return };
+        self.reply = Some(Reply::of(answers::seen(seeing, seen), now_ns));
     }
 
     /// What it does now, where the kernel takes what is sent.
@@ -447,11 +358,6 @@ impl Session {
 
     fn ask(&mut self, now_ns: u64, mut tokens: Tokens, text: &str, of_a_call: bool) {
         self.served.queries += 1;
-        let mut table = |columns: &[(&str, Type)], row: &[Value]| {
-            tokens.columns(columns);
-            tokens.row(row);
-            tokens.done(Done::Rows(1), of_a_call);
-        };
         match question(text) {
             Ok(Question::Rows(source)) => {
                 self.reply = Some(Reply::rows(tokens, source, of_a_call, now_ns));
@@ -469,47 +375,15 @@ impl Session {
                 self.seeing = Some(Seeing { number, what: About::Waits, of_a_call });
                 return;
             }
-            Ok(Question::Version) => table(
-                &[("version", Type::NVarChar(200))],
-                &[Value::Text(format!(
-                    "Fathometer {}: a TDS server for measuring, no database",
-                    env!("CARGO_PKG_VERSION")
-                ))],
-            ),
-            Ok(Question::Spid) => table(&[("spid", Type::Int)], &[Value::Int(self.number as i32)]),
-            Ok(Question::Number(number)) => table(&[("", Type::Int)], &[Value::Int(number)]),
-            // The columns of the view of that name, in its order.
-            Ok(Question::Waits) => table(
-                &[
-                    ("session_id", Type::Int),
-                    ("wait_type", Type::NVarChar(60)),
-                    ("waiting_tasks_count", Type::BigInt),
-                    ("wait_time_ms", Type::BigInt),
-                    ("max_wait_time_ms", Type::BigInt),
-                    ("signal_wait_time_ms", Type::BigInt),
-                ],
-                &[
-                    Value::Int(self.number as i32),
-                    Value::Text("ASYNC_NETWORK_IO".into()),
-                    Value::BigInt(self.waits.shown_count as i64),
-                    ms(self.waits.blocked_ns),
-                    ms(self.waits.shown_longest_ns),
-                    Value::BigInt(0),
-                ],
-            ),
-            Ok(Question::Connection) => table(
-                &[
-                    ("session_id", Type::Int),
-                    ("net_packet_size", Type::Int),
-                    ("encrypt_option", Type::NVarChar(40)),
-                ],
-                &[
-                    Value::Int(self.number as i32),
-                    Value::Int(self.packet.into()),
-                    Value::Text(if self.secure.is_some() { "TRUE" } else { "FALSE" }.into()),
-                ],
-            ),
-            Ok(Question::Setting) => tokens.done(Done::Nothing, of_a_call),
+            Ok(question) => {
+                let own = Own {
+                    number: self.number,
+                    packet: self.packet,
+                    is_encrypted: self.secure.is_some(),
+                    waits: self.waits,
+                };
+                answers::own(question, own, &mut tokens, of_a_call);
+            }
             Err(why) => {
                 tokens.error(50_000, &why);
                 tokens.done(Done::Error, of_a_call);
