@@ -182,7 +182,8 @@ impl Client {
         self.command(&body, question, place)
     }
 
-    fn is_ready(&self) -> bool {
+    /// Whether it may be asked: nothing is under way, as there is where an answer was not waited for.
+    pub fn is_ready(&self) -> bool {
         self.stage == Stage::Ready && self.packets.is_between()
     }
 
@@ -214,6 +215,12 @@ impl Client {
             self.stage = Stage::Ended;
         }
         event
+    }
+
+    /// Rows that follow an [`Event::Row`] and have come whole: as many of these events at once, where their values are not kept.
+    pub fn rows(&mut self, input: &mut &[u8]) -> u64 {
+        let is_among_rows = self.stage == Stage::Answer(Place::Rows) && !self.keeps_rows;
+        if is_among_rows { self.packets.rows(input) } else { 0 }
     }
 
     fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event>, Trouble> {

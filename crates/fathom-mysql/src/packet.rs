@@ -111,6 +111,25 @@ impl Packets {
             });
         }
     }
+
+    /// Takes rows that lie whole in `input`, one behind the other, and of which nothing is kept; how many. What ends them, what is
+    /// out of order, and what goes on in another packet is left to [`Packets::message`].
+    pub(crate) fn rows(&mut self, input: &mut &[u8]) -> u64 {
+        let mut rows = 0;
+        while let [a, b, c, number, rest @ ..] = input
+            && self.is_between()
+        {
+            let length = u32::from_le_bytes([*a, *b, *c, 0]) as usize;
+            let is_row = rest.first().is_some_and(|first| *first < 0xFE) && (1..LONGEST).contains(&length);
+            if !is_row || *number != self.next || rest.len() < length {
+                break;
+            }
+            *input = &rest[length..];
+            self.next = number.wrapping_add(1);
+            rows += 1;
+        }
+        rows
+    }
 }
 
 impl Message {

@@ -60,8 +60,29 @@ pub(super) const DOINGS: [Doing; 14] = [
 /// Time by what this side did.
 pub(super) type Sums = [u64; DOINGS.len()];
 
+/// Where [`DOINGS`] has it.
 pub(super) fn index(doing: Doing) -> usize {
-    DOINGS.iter().position(|&d| d == doing).unwrap_or_default()
+    match doing {
+        Doing::First => 0,
+        Doing::FirstWithoutRtt => 1,
+        Doing::FirstUnlooked => 2,
+        Doing::Waiting => 3,
+        Doing::Hidden(inflow) => 4 + inflow as usize,
+        Doing::Tied(inflow) => 8 + inflow as usize,
+        Doing::Stood => 12,
+        Doing::StoodShut => 13,
+    }
+}
+
+/// Time that was spent so while the server was seen so.
+pub(super) type Spent = (Doing, Seen, u64);
+
+/// What of these sums is any.
+pub(super) fn spent(seen: &[Sums; SEEN.len()]) -> Vec<Spent> {
+    let each = SEEN.into_iter().zip(seen);
+    let each =
+        each.flat_map(|(seen, sums)| DOINGS.into_iter().zip(sums).map(move |(doing, &ns)| (doing, seen, ns)));
+    each.filter(|(.., ns)| *ns > 0).collect()
 }
 
 /// What the looks before and after say.
@@ -193,13 +214,10 @@ pub(super) struct Tie {
 /// What of a party's sure time may have been another's. `looks`: how many there were. `carried`: how much of the later waits
 /// the path took at most; all of them, and of the first ones, where its time is the greatest number: something was lost.
 /// `tie`: so long this side was as slow as whom it waited for.
-pub(super) fn doubts(split: &mut Split, seen: &[Sums; SEEN.len()], looks: u32, carried: Carried, tie: Tie) {
+pub(super) fn doubts(split: &mut Split, spent: &[Spent], looks: u32, carried: Carried, tie: Tie) {
     let tie_ns = tie.waited_ns + tie.hidden_ns;
     let sum = |is: fn(Doing, Seen) -> bool| -> u64 {
-        let all = SEEN.into_iter().zip(seen).flat_map(|(seen, sums)| {
-            DOINGS.into_iter().zip(sums).filter(move |&(doing, _)| is(doing, seen)).map(|(_, ns)| ns)
-        });
-        all.sum()
+        spent.iter().filter(|&&(doing, seen, _)| is(doing, seen)).map(|(.., ns)| ns).sum()
     };
     let (waits, hidden) =
         (sum(|doing, _| doing == Doing::Waiting), sum(|doing, _| matches!(doing, Doing::Hidden(_))));
@@ -236,4 +254,16 @@ pub(super) fn doubts(split: &mut Split, seen: &[Sums; SEEN.len()], looks: u32, c
         split.doubt(party, &[other], tie_ns.min(ns - doubted_ns));
     }
     split.may_be(Client, tie.waited_ns + tie.hidden_ns.min(others));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_its_own_place() {
+        for (at, doing) in DOINGS.into_iter().enumerate() {
+            assert_eq!(index(doing), at, "{doing:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Waiting and working of this side, and what the server did meanwhile, become sums.
 
-use super::attribute::{DOINGS, Doing, SEEN, Seen, Sums, Tie, attribute, doubts, index};
+use super::attribute::{Doing, SEEN, Seen, Sums, Tie, attribute, doubts, index, spent};
 use super::busy::{Busy, Room};
 use super::rate::Rate;
 use super::split::Party::{Client, Path, Server};
@@ -314,10 +314,9 @@ impl Timeline {
         let mut split = self.sure;
         split.was_held_up = is_disturbed || retransmits.is_some_and(|segments| segments > 0);
         split.wall_ns = self.now_ns - self.began_ns;
-        for (seen, sums) in SEEN.into_iter().zip(self.seen) {
-            for (doing, ns) in DOINGS.into_iter().zip(sums) {
-                attribute(&mut split, doing, seen, ns, was_held_up);
-            }
+        let spent = spent(&self.seen);
+        for &(doing, seen, ns) in &spent {
+            attribute(&mut split, doing, seen, ns, was_held_up);
         }
         let late_ns = self.unwoken_ns.min(self.late_within_ns);
         let mut carried = self.rate.carried(self.rtt_high_ns, late_ns);
@@ -326,7 +325,7 @@ impl Timeline {
         }
         let tied_ns = self.untied_ns.min((late_ns as f64 * self.untied_by_late) as u64);
         self.tie.waited_ns = self.tie.waited_ns.saturating_add(tied_ns);
-        doubts(&mut split, &self.seen, self.looks, carried, self.tie);
+        doubts(&mut split, &spent, self.looks, carried, self.tie);
         let rest_ns = split.wall_ns - self.stood_ns;
         split.doubt(Client, &[Server, Path], self.busy.doubted_ns(self.bytes, rest_ns));
         split.doubt(Server, &[Path], self.slower_path_ns);

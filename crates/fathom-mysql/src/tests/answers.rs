@@ -1,7 +1,8 @@
 //! Answers, of whatever size and in whatever pieces.
 
 use super::{
-    DEPRECATE_EOF, OK, asked, bytes_of, error, login, message, messages, outcome, ready, ready_of, result,
+    DEPRECATE_EOF, OK, asked, bytes_of, error, login, message, messages, outcome, outcome_of, ready,
+    ready_of, result,
 };
 use crate::packet::LONGEST;
 use crate::{Event, Told, Trouble};
@@ -30,8 +31,9 @@ proptest! {
         let wanted = rows(table.len() + more.iter().map(|n| (*n).min(table.len())).sum::<usize>());
         let bytes = bytes_of(&bodies);
         let capabilities = if ends_by_ok { DEPRECATE_EOF } else { 0 };
-        for pieces in [&[bytes.len()][..], &[1], &pieces] {
-            prop_assert_eq!(outcome(&mut asked(capabilities), &bytes, pieces), (wanted.clone(), None));
+        for (pieces, together) in [(&[bytes.len()][..], false), (&[bytes.len()], true), (&[1], true), (&pieces, false), (&pieces, true)] {
+            let came = outcome_of(&mut asked(capabilities), &bytes, pieces, together);
+            prop_assert_eq!(came, (wanted.clone(), None));
         }
     }
 
@@ -58,8 +60,11 @@ fn rows_of_sixteen_megabytes_are_rows() {
             let table: Vec<Vec<Option<&[u8]>>> =
                 vec![vec![Some(&value)], vec![Some(b"small")], vec![Some(&value)]];
             let bytes = bytes_of(&result(1, &table, false, ends_by_ok));
-            let mut client = asked(if ends_by_ok { DEPRECATE_EOF } else { 0 });
-            assert_eq!(outcome(&mut client, &bytes, &[70_001]), (rows(3), None), "{length}");
+            for together in [false, true] {
+                let mut client = asked(if ends_by_ok { DEPRECATE_EOF } else { 0 });
+                let came = outcome_of(&mut client, &bytes, &[70_001], together);
+                assert_eq!(came, (rows(3), None), "{length}");
+            }
         }
     }
 }

@@ -36,6 +36,15 @@ pub fn recv_with_timestamp(_socket: &impl Stampable, _buffer: &mut [u8]) -> io::
 }
 
 /// Always an error.
+pub fn recv_appending(
+    _socket: &impl Stampable,
+    _buffer: &mut Vec<u8>,
+    _at_most: usize,
+) -> io::Result<(usize, Option<i64>)> {
+    Err(unsupported())
+}
+
+/// Always an error.
 pub fn drain_error_queue(
     _socket: &impl Stampable,
     _on_stamp: impl FnMut(TxKind, u32, i64),

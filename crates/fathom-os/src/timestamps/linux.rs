@@ -6,6 +6,7 @@
 
 use super::TxKind;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// A socket that can be stamped: any.
@@ -75,6 +76,27 @@ pub fn recv_with_timestamp(socket: &impl Stampable, buffer: &mut [u8]) -> io::Re
     Ok((read, stamp))
 }
 
+/// The same, behind what is in `buffer` already: at most so many bytes, for which it is given room.
+pub fn recv_appending(
+    socket: &impl Stampable,
+    buffer: &mut Vec<u8>,
+    at_most: usize,
+) -> io::Result<(usize, Option<i64>)> {
+    buffer.reserve(at_most);
+    let mut stamp = None;
+    let on_control = |level, kind, data: &[u8]| {
+        if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING {
+            stamp = software_stamp(data);
+        }
+    };
+    let room = &mut buffer.spare_capacity_mut()[..at_most];
+    // SAFETY: no name is asked for.
+    let read = unsafe { receive_into(socket.as_fd(), room, libc::MSG_DONTWAIT, None, on_control)? };
+    // SAFETY: the kernel has written so many bytes behind what was there, within the capacity.
+    unsafe { buffer.set_len(buffer.len() + read) };
+    Ok((read, stamp))
+}
+
 /// Takes all send stamps that wait on the socket: what happened, the id as [`enable`] explains, when. Other errors
 /// that wait there (ICMP) are dropped; the socket's own calls tell them too.
 pub fn drain_error_queue(
@@ -121,6 +143,23 @@ pub(crate) fn receive(
 pub(crate) unsafe fn receive_named(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
+    flags: libc::c_int,
+    name: Option<(*mut libc::c_void, &mut libc::socklen_t)>,
+    on_control: impl FnMut(libc::c_int, libc::c_int, &[u8]),
+) -> io::Result<usize> {
+    // SAFETY: of the same layout, and what is written there is the kernel's, which is initialised.
+    let buffer = unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) };
+    // SAFETY: as the caller promises.
+    unsafe { receive_into(socket, buffer, flags, name, on_control) }
+}
+
+/// As [`receive_named`], into memory that need not be initialised: as many bytes of it as are returned are then.
+///
+/// # Safety
+/// As there.
+unsafe fn receive_into(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [MaybeUninit<u8>],
     flags: libc::c_int,
     name: Option<(*mut libc::c_void, &mut libc::socklen_t)>,
     mut on_control: impl FnMut(libc::c_int, libc::c_int, &[u8]),

@@ -6,7 +6,8 @@
 mod system;
 
 pub use system::{
-    Keeper, Stampable, drain_error_queue, enable, enable_received, keep_enabled, recv_with_timestamp,
+    Keeper, Stampable, drain_error_queue, enable, enable_received, keep_enabled, recv_appending,
+    recv_with_timestamp,
 };
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
