@@ -4,13 +4,14 @@
 use crate::beside::Beside;
 use crate::connections::Retries;
 use crate::error::Trouble;
+use crate::failed::{self, Kind};
 use crate::lock::lock;
 use crate::query::{Answer, Asker};
 use crate::record::Record;
 use crate::turns::Turns;
 use crate::{Config, Error, Stop};
 use fathom_core::event::TcpInfo;
-use fathom_core::query::{NOT_WAITED_FOR, Outcome};
+use fathom_core::query::Outcome;
 use fathom_core::text::count;
 use fathom_core::units::narrow::time_or_dash;
 use fathom_os::clock::mono_ns;
@@ -115,18 +116,6 @@ impl Book {
         }
         self.error = self.error.take().map(|error| self.with_others(error));
     }
-}
-
-/// What kind of failure it was: that of the trouble, and what the server calls it.
-type Kind = (std::mem::Discriminant<Trouble>, String);
-
-fn kind(trouble: &Trouble) -> Kind {
-    let code = match trouble {
-        Trouble::Refused(refusal) => refusal.code.clone(),
-        Trouble::Lost(why) => why.rsplit_once('(').map_or_else(String::new, |(_, code)| code.to_owned()),
-        Trouble::Stopped { .. } | Trouble::Left { .. } | Trouble::Late { .. } => String::new(),
-    };
-    (std::mem::discriminant(trouble), code)
 }
 
 /// Of a query that is written down: its ordinal in the run, and whether nobody looks at the server any more.
@@ -246,7 +235,7 @@ impl<'a> Shared<'a> {
             }
             let (turn, asker) = turns.next(asked);
             let answer = asker.ask(plan.over_ns);
-            let (trouble, began_ns) = (answer.error.clone(), answer.began_ns);
+            let (trouble, began_ns, stood_ns) = (answer.error.clone(), answer.began_ns, answer.stood_ns);
             let late_ns = began_ns.saturating_sub(due_ns);
             latest_ns = latest_ns.max(late_ns);
             if plan.every_ns.is_some_and(|every_ns| late_ns > every_ns) {
@@ -263,8 +252,12 @@ impl<'a> Shared<'a> {
                 continue;
             };
             lost += 1;
-            self.explain(&trouble, asker, number, connection);
-            if !matches!(trouble, Trouble::Lost(_)) || !self.is_one_of_several() {
+            let is_lost = matches!(trouble, Trouble::Lost(_));
+            self.explain(&trouble, asker, stood_ns, number, connection);
+            if is_lost {
+                turns.lost();
+            }
+            if !is_lost || !self.is_one_of_several() {
                 // What a server says of the query it says to all.
                 self.end();
                 return;
@@ -310,21 +303,21 @@ impl<'a> Shared<'a> {
         Written { number, is_unseen: unseen.is_some() }
     }
 
-    /// What becomes of the run where a query has no whole answer.
-    fn explain(&self, trouble: &Trouble, asker: &Asker<'_>, number: u64, connection: u64) {
-        let of = self.of(connection);
-        let error = failure(trouble, asker, &format!("{}{of}", number + 1), self.stop);
+    /// What becomes of the run where a query has no whole answer. This process had not run for so long, since the answer before.
+    fn explain(&self, trouble: &Trouble, asker: &Asker<'_>, stood_ns: u64, number: u64, connection: u64) {
+        let query = format!("{}{}", number + 1, self.of(connection));
+        let error = failed::failure(trouble, asker, &query, stood_ns, self.stop);
         let mut book = self.book();
         match error {
             Some(error) => {
-                let kind = kind(trouble);
+                let kind = Kind::of(trouble);
                 match &book.kind {
                     None => (book.kind, book.error) = (Some(kind), book.error.take().or(Some(error))),
                     Some(first) if *first == kind => book.failed_alike += 1,
                     Some(_) => book.failed_otherwise += 1,
                 }
             }
-            None => book.ended.entry(came_after(trouble)).or_insert((0, number)).0 += 1,
+            None => book.ended.entry(failed::came_after(trouble)).or_insert((0, number)).0 += 1,
         }
         book.is_abandoned |= matches!(
             trouble,
@@ -401,61 +394,6 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// A run that somebody ended did what was asked; anything else did not.
-fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stop: &Stop) -> Option<Error> {
-    let address = asker.login.server.address();
-    match trouble {
-        Trouble::Stopped { .. } | Trouble::Left { .. } => None,
-        // What follows a request to cancel is nobody's fault.
-        Trouble::Refused(_) | Trouble::Lost(_) if stop.times() > 0 => None,
-        Trouble::Refused(refusal) => {
-            let to_do = asker.session.remedy(refusal, &asker.sql, asker.config);
-            Some(Error::run(format!("query {number} failed at {address}: {}; {to_do}", refusal.words())))
-        }
-        Trouble::Late { why, is_unanswered: true } => Some(Error::run(format!(
-            "query {number} was given up at {address}: {why}; see that the server can be reached (fathom probe {address} --connect), or give \
-             a query longer by --timeout"
-        ))),
-        Trouble::Late { why, is_unanswered: false } => Some(Error::run(format!(
-            "query {number} was given up at {address}: {why}; give a query longer by --timeout, or see what it waits for at the server"
-        ))),
-        Trouble::Lost(why) => Some(Error::run(format!(
-            "query {number} has no whole answer from {address}: {why}; {}",
-            of_a_lost_session(why, asker.config)
-        ))),
-    }
-}
-
-/// What to do about a session that the server ended. One that is idle from one query to the next for longer than it allows is ended
-/// before the next is asked: `ER_CLIENT_INTERACTION_TIMEOUT` (4031), `ERRCODE_IDLE_SESSION_TIMEOUT` (57P05), or without a word.
-fn of_a_lost_session(why: &str, config: &Config) -> String {
-    let log = "see the server's log for why it ended the session".to_owned();
-    let Some(every) = config.every else { return log };
-    let limits = "idle_session_timeout of PostgreSQL, wait_timeout of MySQL";
-    if ["(57P05)", "because of inactivity"].iter().any(|words| why.contains(words)) {
-        return format!(
-            "it lets no session idle for the {every:?} of --every ({limits}): ask more often, or raise it"
-        );
-    }
-    // One that says nothing may be one that says so nowhere.
-    let is_silent = ["the server closed", "the connection broke"].iter().any(|words| why.starts_with(words));
-    if is_silent {
-        return format!("{log}; it may let none idle for the {every:?} of --every ({limits})");
-    }
-    log
-}
-
-/// What became of a query that the user ended, where that is not what the server makes of every such query.
-fn came_after(trouble: &Trouble) -> String {
-    match trouble {
-        Trouble::Lost(why) => format!(", and then {why}"),
-        Trouble::Stopped { is_unanswered: true } => ", before its answer came".to_owned(),
-        Trouble::Left { why } => format!(", before its answer came{why}"),
-        Trouble::Stopped { is_unanswered: false } => ", before all of its answer was taken".to_owned(),
-        Trouble::Refused(_) | Trouble::Late { .. } => String::new(),
-    }
-}
-
 /// All of its row but what it is of the run.
 fn row(connection: u64, due_ns: u64, answer: Answer) -> Query {
     let kernel = answer.kernel.as_ref();
@@ -476,11 +414,7 @@ fn row(connection: u64, due_ns: u64, answer: Answer) -> Query {
         looks: answer.looks,
         split: answer.split,
         server_wait: answer.server_wait,
-        error: answer.error.map(|trouble| match trouble {
-            Trouble::Refused(refusal) => refusal.words(),
-            Trouble::Lost(why) | Trouble::Late { why, .. } => why,
-            Trouble::Stopped { .. } | Trouble::Left { .. } => NOT_WAITED_FOR.to_owned(),
-        }),
+        error: answer.error.as_ref().map(failed::words),
         is_first: false,
         setting: None,
         login: None,

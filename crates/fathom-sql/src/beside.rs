@@ -7,12 +7,12 @@ use crate::channel::set_up;
 use crate::limit::{Limit, is_ended};
 use crate::link::{Open, Peer, SETUP_EVERY, WITHIN, limit};
 use crate::record::Record;
+use crate::stood::Clock;
 use crate::stop::LEAVE_WITHIN;
 use crate::{Error, Stop};
 use fathom_core::query::Rtt;
 use fathom_core::sample::{Flags, Sample};
 use fathom_os::clock::mono_ns;
-use fathom_os::pause::Running;
 use fathom_os::socket;
 use std::collections::VecDeque;
 use std::io;
@@ -87,18 +87,14 @@ pub(crate) struct Beside {
 
 impl Beside {
     /// Begins, and waits for the first.
-    pub(crate) fn begin(
-        peer: Peer,
-        stop: &Stop,
-        record: Record,
-        running: Option<Running>,
-    ) -> Result<Self, Error> {
+    pub(crate) fn begin(peer: Peer, stop: &Stop, record: Record, clock: Clock) -> Result<Self, Error> {
         let beside = Self { shared: Arc::default(), every: peer.every(), connection: 0 };
         let (own, theirs) = (beside.clone(), stop.clone());
-        let run = move || own.measure(&peer, &theirs, &record, running);
+        let of_thread = clock.clone();
+        let run = move || own.measure(&peer, &theirs, &record, &of_thread);
         let spawned = std::thread::Builder::new().name("beside".into()).spawn(run);
         spawned.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
-        let patience = Limit::within(WITHIN, stop).impatient();
+        let patience = Limit::within(WITHIN, stop, &clock).impatient();
         while beside.known().tries < FIRST && patience.check().is_ok() {
             drop(beside.shared.1.wait_timeout(beside.known(), Limit::PIECE));
         }
@@ -166,7 +162,8 @@ impl Beside {
         self.known().failed
     }
 
-    fn measure(&self, peer: &Peer, stop: &Stop, record: &Record, mut running: Option<Running>) {
+    fn measure(&self, peer: &Peer, stop: &Stop, record: &Record, clock: &Clock) {
+        let mut running = clock.running();
         let mut open: Option<Open> = None;
         let (mut connection, mut due_ns) = (0, mono_ns());
         while !stop.is_over() {
@@ -181,7 +178,7 @@ impl Beside {
             let mut kernel_ns = None;
             let (sample, answered) = match peer {
                 &Peer::Port(remote) => {
-                    let outcome = set_up(remote, &limit(stop));
+                    let outcome = set_up(remote, &limit(stop, clock));
                     let rtt_ns = mono_ns() - sent_ns;
                     match &outcome {
                         Ok(stream) => {
@@ -198,7 +195,7 @@ impl Beside {
                 Peer::Reflector(_) | Peer::Session(_) => {
                     let remote = peer.remote();
                     if open.is_none() {
-                        match peer.open(stop) {
+                        match peer.open(stop, clock) {
                             Ok(answerer) => {
                                 let took_ns = mono_ns() - sent_ns;
                                 record.opened(connection, remote, answerer.local_addr(), took_ns);
@@ -227,7 +224,7 @@ impl Beside {
                         flags,
                         ..Sample::default()
                     };
-                    let outcome = link.echo(stop);
+                    let outcome = link.echo(stop, clock);
                     let rtt_ns = mono_ns() - sent_ns;
                     if let Ok(Some(came_ns)) = outcome {
                         kernel_ns = Some(came_ns.saturating_sub(sent_ns).min(rtt_ns));
@@ -364,7 +361,7 @@ mod tests {
             let stop = Stop::default();
             let asked = stop.clone();
             let begun = std::thread::spawn(move || {
-                Beside::begin(Peer::Reflector(remote), &asked, record, None).unwrap()
+                Beside::begin(Peer::Reflector(remote), &asked, record, Clock::default()).unwrap()
             });
             let (silent, _) = listener.accept().unwrap();
             // It has asked, and waits.

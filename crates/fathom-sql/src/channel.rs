@@ -1,15 +1,16 @@
 //! Bytes to and from a server: a socket that never blocks, under TLS or not, whose reads have the kernel's stamps.
 
+use crate::inbox::Inbox;
 use crate::limit::Limit;
-use bytes::BytesMut;
 use fathom_core::event::TcpInfo;
 use fathom_core::query::Room;
 use fathom_os::clock::{mono_ns, utc_ns};
 use fathom_os::socket::{self, TcpOptions};
 use fathom_os::timestamps;
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConnection;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -25,11 +26,12 @@ pub(crate) struct Channel {
     stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
     stamps: bool,
-    scratch: Vec<u8>,
+    /// What came under TLS.
+    sealed: Vec<u8>,
     /// The other end said under TLS that nothing more comes; what follows is nobody's.
     is_closed: bool,
     /// Read and not yet taken.
-    pub(crate) inbox: BytesMut,
+    pub(crate) inbox: Inbox,
 }
 
 /// What a read gave.
@@ -39,6 +41,8 @@ pub(crate) struct Filled {
     pub(crate) bytes: u64,
     /// When the last of them came in, on the monotonic clock: by the kernel's stamp, else now.
     pub(crate) came_ns: u64,
+    /// When they were read.
+    pub(crate) read_ns: u64,
 }
 
 impl Channel {
@@ -46,14 +50,7 @@ impl Channel {
         let stream = set_up(remote, limit)?;
         // Without stamps a wait ends when this thread runs again.
         let stamps = timestamps::enable_received(&stream).is_ok();
-        Ok(Self {
-            stream,
-            tls: None,
-            stamps,
-            scratch: vec![0; READ_BYTES],
-            is_closed: false,
-            inbox: BytesMut::with_capacity(2 * READ_BYTES),
-        })
+        Ok(Self { stream, tls: None, stamps, sealed: Vec::new(), is_closed: false, inbox: Inbox::default() })
     }
 
     pub(crate) fn is_encrypted(&self) -> bool {
@@ -167,7 +164,7 @@ impl Channel {
         match self.fill() {
             // Its end is told again when it is read the next time.
             Ok(rest) if rest.bytes > 0 => {
-                Ok((Filled { bytes: first.bytes + rest.bytes, came_ns: rest.came_ns }, first.came_ns))
+                Ok((Filled { bytes: first.bytes + rest.bytes, ..rest }, first.came_ns))
             }
             Ok(_) => Ok((first, first.came_ns)),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok((first, first.came_ns)),
@@ -177,22 +174,23 @@ impl Channel {
 
     fn fill_at_most(&mut self, bytes: usize) -> io::Result<Filled> {
         if self.is_closed {
-            return Ok(Filled { bytes: 0, came_ns: mono_ns() });
+            let now = mono_ns();
+            return Ok(Filled { bytes: 0, came_ns: now, read_ns: now });
         }
+        self.sealed.clear();
+        let to = if self.tls.is_some() { &mut self.sealed } else { self.inbox.end() };
         let (read, stamp) = if self.stamps {
-            timestamps::recv_with_timestamp(&self.stream, &mut self.scratch[..bytes])?
+            timestamps::recv_appending(&self.stream, to, bytes)?
         } else {
-            ((&self.stream).read(&mut self.scratch[..bytes])?, None)
+            to.reserve(bytes);
+            (rustix::io::read(&self.stream, spare_capacity(to))?, None)
         };
         let now = mono_ns();
         // Both clocks are read within a microsecond; a stamp of a clock that was stepped is bounded by its user.
         let ago = stamp.map_or(0, |stamp| u64::try_from(utc_ns() - stamp).unwrap_or(0));
-        let filled = Filled { bytes: read as u64, came_ns: now.saturating_sub(ago) };
-        let Some(tls) = &mut self.tls else {
-            self.inbox.extend_from_slice(&self.scratch[..read]);
-            return Ok(filled);
-        };
-        let mut rest = &self.scratch[..read];
+        let filled = Filled { bytes: read as u64, came_ns: now.saturating_sub(ago), read_ns: now };
+        let Some(tls) = &mut self.tls else { return Ok(filled) };
+        let mut rest = self.sealed.as_slice();
         while !rest.is_empty() {
             if tls.read_tls(&mut rest)? == 0 {
                 self.is_closed = true;
@@ -201,12 +199,14 @@ impl Channel {
             let state =
                 tls.process_new_packets().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
             self.is_closed = state.peer_has_closed();
-            let mut plain = state.plaintext_bytes_to_read();
-            while plain > 0 {
-                let mut piece = [0; 16 << 10];
-                let n = tls.reader().read(&mut piece)?;
-                self.inbox.extend_from_slice(&piece[..n]);
-                plain = plain.saturating_sub(n.max(1));
+            let mut left = state.plaintext_bytes_to_read();
+            while left > 0 {
+                let mut reader = tls.reader();
+                let plain = reader.fill_buf()?;
+                let n = plain.len();
+                self.inbox.end().extend_from_slice(plain);
+                reader.consume(n);
+                left = left.saturating_sub(n.max(1));
             }
         }
         Ok(filled)

@@ -111,8 +111,9 @@ impl Counting {
 pub(crate) struct Tally {
     /// The session that is asked now, and what had been counted of it when its queries began.
     now: Option<(Arc<Watch>, Counted)>,
-    /// Of those before.
+    /// Of those before, but for those that were lost.
     past: Option<Counted>,
+    lost_sessions: u64,
 }
 
 impl Tally {
@@ -135,8 +136,14 @@ impl Tally {
         Ok(())
     }
 
-    /// In all.
-    pub(crate) fn sum(&self) -> Option<&Counted> {
-        self.past.as_ref()
+    /// The session is lost, and what was counted of it has gone with it. It is not asked for: the server may have given its number to
+    /// another.
+    pub(crate) fn lost(&mut self) {
+        self.lost_sessions += u64::from(self.now.take().is_some());
+    }
+
+    /// In all; `None`: there is none whose count was read. And how many are lost.
+    pub(crate) fn sum(&self) -> (Option<Counted>, u64) {
+        (self.past.clone(), self.lost_sessions)
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Refusal {
     pub(crate) is_fatal: bool,
     /// Where in its source a server says so, which is in no language; empty: it does not tell.
     pub(crate) routine: String,
+    /// It lets no session idle for so long: `ERRCODE_IDLE_SESSION_TIMEOUT` (57P05), `ER_CLIENT_INTERACTION_TIMEOUT` (4031).
+    pub(crate) was_idle: bool,
 }
 
 impl Refusal {
@@ -82,6 +84,7 @@ impl Refusal {
                 _ => {}
             }
         }
+        refusal.was_idle = refusal.code == "57P05";
         refusal
     }
 
@@ -97,13 +100,34 @@ impl Refusal {
     }
 }
 
+/// How a session was lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The server says why it ended it.
+    Told(Refusal),
+    /// The server closed the connection, and says nothing.
+    Closed,
+    /// The connection broke, or what came over it makes no sense.
+    Broke { kind: std::io::ErrorKind, words: String },
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Told(refusal) => f.write_str(&refusal.words()),
+            Self::Closed => f.write_str("the server closed the connection"),
+            Self::Broke { words, .. } => write!(f, "the connection broke: {words}"),
+        }
+    }
+}
+
 /// Why a query has no whole answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// The server says so.
     Refused(Refusal),
-    /// The connection is lost.
-    Lost(String),
+    /// The session is lost.
+    Lost(Loss),
     /// The user did not want to wait for the answer; the server did not say either that it cancelled it, where it is unanswered.
     Stopped { is_unanswered: bool },
     /// The same, and the server could not be asked to cancel it.

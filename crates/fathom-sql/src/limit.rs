@@ -1,22 +1,32 @@
 //! How long a server is waited for.
 
 use crate::Stop;
+use crate::pauses::Pauses;
+use crate::stood::Clock;
 use fathom_os::clock::mono_ns;
+use fathom_os::pause::Running;
+use std::cell::RefCell;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A deadline, before which the user may lose patience: whoever waits polls for at most [`Limit::PIECE`], and then checks.
-#[derive(Debug, Clone)]
+/// A deadline, before which the user may lose patience: whoever waits polls for at most [`Limit::PIECE`], and then checks. What this
+/// process does not run meanwhile puts it off.
+#[derive(Debug)]
 pub(crate) struct Limit {
-    until_ns: Option<u64>,
-    within: Duration,
+    began_ns: u64,
+    /// `None`: as long as the user waits.
+    within: Option<Duration>,
     stop: Stop,
     heeds: Heeds,
-    /// When it was last checked, and for how long whoever waits did not run.
-    checked_ns: Arc<AtomicU64>,
-    stood_ns: Arc<AtomicU64>,
+    stood: RefCell<Stood>,
+}
+
+/// What is known of this process by the thread that waits.
+#[derive(Debug)]
+struct Stood {
+    /// `None`: nobody knows when it does not run.
+    running: Option<Running>,
+    pauses: Pauses,
 }
 
 /// What ends it before its time.
@@ -40,24 +50,22 @@ pub(crate) fn is_ended(error: &io::Error) -> bool {
 
 impl Limit {
     pub(crate) const PIECE: Duration = Duration::from_millis(50);
-    /// Who checks no more often than that did not run.
-    const STOOD: Duration = Duration::from_millis(250);
 
     /// From now on.
-    pub(crate) fn within(within: Duration, stop: &Stop) -> Self {
-        let until_ns = mono_ns().saturating_add(u64::try_from(within.as_nanos()).unwrap_or(u64::MAX));
-        Self::of(Some(until_ns), within, stop)
+    pub(crate) fn within(within: Duration, stop: &Stop, clock: &Clock) -> Self {
+        Self::of(mono_ns(), Some(within), stop, clock)
     }
 
     /// Until then, on the monotonic clock; `None`: as long as the user waits.
-    pub(crate) fn until(until_ns: Option<u64>, stop: &Stop) -> Self {
-        let within = Duration::from_nanos(until_ns.map_or(0, |until_ns| until_ns.saturating_sub(mono_ns())));
-        Self::of(until_ns, within, stop)
+    pub(crate) fn until(until_ns: Option<u64>, stop: &Stop, clock: &Clock) -> Self {
+        let now = mono_ns();
+        let within = until_ns.map(|until_ns| Duration::from_nanos(until_ns.saturating_sub(now)));
+        Self::of(now, within, stop, clock)
     }
 
-    fn of(until_ns: Option<u64>, within: Duration, stop: &Stop) -> Self {
-        let (checked_ns, stood_ns) = (Arc::new(mono_ns().into()), Arc::default());
-        Self { until_ns, within, stop: stop.clone(), heeds: Heeds::Requests(2), checked_ns, stood_ns }
+    fn of(began_ns: u64, within: Option<Duration>, stop: &Stop, clock: &Clock) -> Self {
+        let stood = Stood { running: clock.running(), pauses: Pauses::default() }.into();
+        Self { began_ns, within, stop: stop.clone(), heeds: Heeds::Requests(2), stood }
     }
 
     /// The first request to end it is heard: nothing is lost by it.
@@ -70,12 +78,9 @@ impl Limit {
         Self { heeds: Heeds::Leaving, ..self }
     }
 
-    /// Whether the time is over, of which there is more by what whoever waits did not run: it is not the other end's.
-    fn is_over(&self, until_ns: u64, now: u64) -> bool {
-        let since_ns = now.saturating_sub(self.checked_ns.swap(now, Ordering::Relaxed));
-        let stood_ns = since_ns.saturating_sub(Self::STOOD.as_nanos() as u64);
-        let stood_ns = self.stood_ns.fetch_add(stood_ns, Ordering::Relaxed) + stood_ns;
-        now > until_ns.saturating_add(stood_ns)
+    /// Whether the time is over.
+    fn is_over(&self, within: Duration, now: u64) -> bool {
+        self.stood.borrow_mut().runs_after(self.began_ns, within, now) < now
     }
 
     /// An error: it is not to be waited for any longer.
@@ -92,30 +97,46 @@ impl Limit {
         if is_ended {
             return Err(io::Error::other(Ended));
         }
-        if self.until_ns.is_some_and(|until_ns| self.is_over(until_ns, mono_ns())) {
-            let why = format!("no {what} within {:?}", self.within);
-            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        match self.within {
+            Some(within) if self.is_over(within, mono_ns()) => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, format!("no {what} within {within:?}")))
+            }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+}
+
+impl Stood {
+    /// So long after then, as this process ran until `now`.
+    fn runs_after(&mut self, since_ns: u64, time: Duration, now: u64) -> u64 {
+        let pauses = self.running.as_mut().map_or(&[][..], |running| running.runs(now));
+        let mut pauses = pauses.to_vec();
+        // As they were noticed.
+        pauses.sort_unstable();
+        pauses.into_iter().for_each(|(from_ns, to_ns)| self.pauses.add(from_ns.max(since_ns), to_ns));
+        self.pauses.run_after(since_ns, time)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stood::Standing;
 
-    /// `fathom` was stopped for a minute while it logged in: the server was said not to answer.
+    /// `fathom` was stopped while it logged in: the server was said not to answer.
     #[test]
     fn what_this_process_did_not_run_is_not_waited() {
-        const S: u64 = 1_000_000_000;
-        let limit = Limit::of(Some(10 * S), Duration::from_secs(10), &Stop::default());
-        limit.checked_ns.store(9 * S, Ordering::Relaxed);
-        let mut now = 70 * S;
-        assert!(!limit.is_over(10 * S, now), "it had a second left");
-        while !limit.is_over(10 * S, now) {
-            now += S / 20;
+        const MS: u64 = 1_000_000;
+        let (standing, within) = (Standing::begin(), Duration::from_millis(500));
+        let limit = Limit::within(within, &Stop::default(), &standing.clock());
+        // By a clock that this one takes for its own: it did not run but for the first moment.
+        let stood_until = limit.began_ns + 1_250 * MS;
+        let mut now = stood_until;
+        assert!(!limit.is_over(within, now));
+        while !limit.is_over(within, now) {
+            now += 5 * MS;
         }
-        // But for what a check may come late by and still run.
-        assert!((71 * S - S / 4..=71 * S).contains(&now), "{now}");
+        let waited_ms = (now - stood_until) / MS;
+        assert!((470..=510).contains(&waited_ms), "{waited_ms} ms");
     }
 }

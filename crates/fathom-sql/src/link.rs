@@ -6,6 +6,7 @@ use crate::limit::Limit;
 use crate::mysql::Mysql;
 use crate::record::Record;
 use crate::session::Login;
+use crate::stood::Clock;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -55,10 +56,10 @@ impl Peer {
     }
 
     /// Who answers on a connection that stays.
-    pub(crate) fn open(&self, stop: &Stop) -> io::Result<Answerer> {
+    pub(crate) fn open(&self, stop: &Stop, clock: &Clock) -> io::Result<Answerer> {
         Ok(match self {
             Self::Reflector(remote) | Self::Port(remote) => {
-                let stream = set_up(*remote, &limit(stop))?;
+                let stream = set_up(*remote, &limit(stop, clock))?;
                 // Reads wait, in pieces.
                 stream.set_nonblocking(false)?;
                 stream.set_read_timeout(Some(Limit::PIECE))?;
@@ -94,11 +95,11 @@ pub(crate) struct Open {
 
 impl Open {
     /// Asks, and waits for the answer; when it came, where the kernel says so.
-    pub(crate) fn echo(&mut self, stop: &Stop) -> io::Result<Option<u64>> {
+    pub(crate) fn echo(&mut self, stop: &Stop, clock: &Clock) -> io::Result<Option<u64>> {
         let stream = match &mut self.answerer {
             Answerer::Session(session) => {
                 self.sent += 1;
-                let came_ns = session.ping(&limit(stop))?;
+                let came_ns = session.ping(&limit(stop, clock))?;
                 self.answered += 1;
                 return Ok(Some(came_ns));
             }
@@ -109,7 +110,7 @@ impl Open {
         self.sent += 1;
         stream.write_all(&payload)?;
         let mut echo = [0; ECHO_BYTES];
-        read_whole(stream, &mut echo, &limit(stop))?;
+        read_whole(stream, &mut echo, &limit(stop, clock))?;
         if echo != payload {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "another echo"));
         }
@@ -123,8 +124,8 @@ impl Open {
 }
 
 /// Of a round trip that begins now. The end of the run waits for it a while, so that what is nearly there is not taken for lost.
-pub(crate) fn limit(stop: &Stop) -> Limit {
-    Limit::within(WITHIN, stop).lingering()
+pub(crate) fn limit(stop: &Stop, clock: &Clock) -> Limit {
+    Limit::within(WITHIN, stop, clock).lingering()
 }
 
 /// From a stream whose reads wait for a piece of the time.

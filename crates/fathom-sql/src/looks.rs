@@ -85,6 +85,8 @@ struct Place {
     next_ns: AtomicU64,
     /// A look was asked for then, and has not come; 0: none.
     under_way: AtomicU64,
+    /// Looks were told that nobody has asked for.
+    has_told: AtomicBool,
     /// Why its session is not seen any more.
     failed: Mutex<Option<Error>>,
 }
@@ -106,6 +108,7 @@ impl Looker {
             running: AtomicU64::new(0),
             next_ns: AtomicU64::new(0),
             under_way: AtomicU64::new(0),
+            has_told: AtomicBool::new(false),
             failed: Mutex::default(),
         };
         let shared = Arc::new(Shared {
@@ -157,6 +160,12 @@ impl Looks {
 
     /// The looks that came since somebody last asked.
     pub(crate) fn seen(&self) -> Vec<Look> {
+        let has_told = &self.place().has_told;
+        if !has_told.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        // Before they are taken: of one that is told meanwhile it is set again.
+        has_told.store(false, Ordering::SeqCst);
         lock(&self.seen).try_iter().collect()
     }
 
@@ -318,6 +327,7 @@ impl Shared {
                     place.next_ns.store(next_ns, Ordering::SeqCst);
                     // Nobody may be there to hear it any more.
                     _ = tells[at].send(look);
+                    place.has_told.store(true, Ordering::SeqCst);
                 }
             }
             drop(current);
@@ -353,6 +363,7 @@ mod tests {
             running: running.into(),
             next_ns: next_ns.into(),
             under_way: 0.into(),
+            has_told: false.into(),
             failed: Mutex::default(),
         };
         Shared {

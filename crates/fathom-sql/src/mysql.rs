@@ -9,7 +9,6 @@ use crate::session::{Login, broke, more, not_secured, unreachable};
 use crate::ssl_mode::SslMode;
 use crate::statement::{Dialect, has_parameters, is_several};
 use crate::{Config, Error, Source, tls};
-use bytes::Buf;
 use fathom_core::query::ServerState;
 use fathom_mysql::{Client, Event, Told, Trouble, Wanted};
 use fathom_os::clock::mono_ns;
@@ -157,11 +156,17 @@ impl Mysql {
 
     /// The next event out of what came.
     fn event(&mut self) -> Result<Option<Event>, Trouble> {
-        let mut rest = self.channel.inbox.as_ref();
-        let event = self.client.event(&mut rest);
-        let left = rest.len();
-        self.channel.inbox.advance(self.channel.inbox.len() - left);
-        event
+        self.take(Client::event)
+    }
+
+    /// Takes something out of what came.
+    fn take<T>(&mut self, take: impl FnOnce(&mut Client, &mut &[u8]) -> T) -> T {
+        let all = self.channel.inbox.rest();
+        let mut rest = all;
+        let taken = take(&mut self.client, &mut rest);
+        let bytes = all.len() - rest.len();
+        self.channel.inbox.advance(bytes);
+        taken
     }
 
     fn answer(&mut self, login: &Login, limit: &Limit) -> Result<Vec<Option<String>>, Error> {
@@ -213,7 +218,8 @@ impl Protocol for Mysql {
             None => None,
             Some(Event::Row) => {
                 self.lacked_cursor |= config.fetch_size.is_some() && !self.has_cursor;
-                Some(Step::Row)
+                let more = if config.think.is_zero() { self.take(Client::rows) } else { 0 };
+                Some(Step::Rows(1 + more))
             }
             Some(Event::Refused(told)) => {
                 self.error = told.number;
@@ -271,6 +277,10 @@ impl Protocol for Mysql {
         let answer = self.answer(login, &limit);
         self.client.keep_rows(false);
         answer
+    }
+
+    fn is_ready(&self) -> bool {
+        self.client.is_ready()
     }
 
     fn watch(&mut self, login: &Login) -> Result<Watch, Error> {
@@ -353,7 +363,8 @@ fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
 
 fn refusal_of(told: Told) -> Refusal {
     let message = format!("error {}: {}", told.number, told.message);
-    Refusal { code: told.state, message, is_fatal: told.is_fatal, ..Refusal::default() }
+    let (is_fatal, was_idle) = (told.is_fatal, told.number == 4_031);
+    Refusal { code: told.state, message, is_fatal, was_idle, ..Refusal::default() }
 }
 
 fn lost(trouble: &Trouble) -> io::Error {

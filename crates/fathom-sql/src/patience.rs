@@ -3,9 +3,10 @@
 
 use crate::error::Trouble;
 use crate::limit::Limit;
+use crate::pauses::{Pauses, after};
+use crate::stood::Clock;
 use crate::{Error, Stop};
 use fathom_core::query::LATE;
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// After a request to cancel, the server has so long to answer...
@@ -14,8 +15,6 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 const CANCEL_ROUND_TRIPS: u32 = 8;
 /// Once the time of a run is over, a server that has said nothing for so long is not waited for.
 const SILENT_WITHIN: Duration = Duration::from_secs(10);
-/// Pauses that are remembered.
-const PAUSES: usize = 256;
 
 /// See the module.
 #[derive(Debug)]
@@ -29,8 +28,8 @@ pub(crate) struct Patience {
     cancelled_ns: Option<u64>,
     /// The server has so long to answer that.
     cancel_within: Duration,
-    /// When this process did not run, which is no fault of the server's: in order, and apart.
-    stood: VecDeque<(u64, u64)>,
+    /// When this process did not run, since the query began.
+    pauses: Pauses,
     /// Why the query takes too long, where it does.
     late: Option<String>,
 }
@@ -42,10 +41,6 @@ pub(crate) enum Heeded {
     /// The server is to be asked to cancel the query.
     Cancel,
     GiveUp(Trouble),
-}
-
-fn after(ns: u64, time: Duration) -> u64 {
-    ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 impl Patience {
@@ -61,7 +56,7 @@ impl Patience {
             over_ns,
             cancelled_ns,
             cancel_within: CANCEL_WITHIN,
-            stood: VecDeque::new(),
+            pauses: Pauses::default(),
             late,
         }
     }
@@ -75,24 +70,12 @@ impl Patience {
 
     /// This process did not run from then to then, after what was told before.
     pub(crate) fn stood(&mut self, from_ns: u64, to_ns: u64) {
-        let from_ns = self.stood.back().map_or(from_ns, |&(_, to_ns)| to_ns.max(from_ns));
-        if from_ns < to_ns {
-            self.stood.push_back((from_ns, to_ns));
-        }
-        if self.stood.len() > PAUSES {
-            self.stood.pop_front();
-        }
-    }
-
-    /// So long after then, as this process ran: what it did not run is added.
-    fn run_after(&self, since_ns: u64, time: Duration) -> u64 {
-        let stood = self.stood.iter().map(|&(from_ns, to_ns)| to_ns.saturating_sub(from_ns.max(since_ns)));
-        after(since_ns, time).saturating_add(stood.sum())
+        self.pauses.add(from_ns, to_ns);
     }
 
     /// When the time that the whole answer has is over.
     fn timeout_ns(&self) -> Option<u64> {
-        self.timeout.map(|timeout| self.run_after(self.began_ns, timeout))
+        self.timeout.map(|timeout| self.pauses.run_after(self.began_ns, timeout))
     }
 
     /// Whether the time of the run is over.
@@ -115,7 +98,7 @@ impl Patience {
             return Heeded::GiveUp(Trouble::Stopped { is_unanswered: true });
         }
         if let Some(at_ns) = self.cancelled_ns {
-            return if now_ns < self.run_after(at_ns, self.cancel_within) {
+            return if now_ns < self.pauses.run_after(at_ns, self.cancel_within) {
                 Heeded::GoOn
             } else {
                 Heeded::GiveUp(self.unanswered())
@@ -137,7 +120,7 @@ impl Patience {
             return Some(format!("{LATE}{timeout:?}"));
         }
         let over_ns = self.over_ns?;
-        (now_ns >= over_ns && now_ns >= self.run_after(silent_since_ns, SILENT_WITHIN))
+        (now_ns >= over_ns && now_ns >= self.pauses.run_after(silent_since_ns, SILENT_WITHIN))
             .then(|| format!("{LATE}the time of --for, and nothing for {SILENT_WITHIN:?}"))
     }
 
@@ -185,14 +168,14 @@ impl Patience {
     }
 
     /// For how long this side tries to send.
-    pub(crate) fn limit(&self, now_ns: u64) -> Limit {
+    pub(crate) fn limit(&self, now_ns: u64, clock: &Clock) -> Limit {
         if let Some(at_ns) = self.cancelled_ns {
-            return Limit::until(Some(after(at_ns, self.cancel_within)), &self.stop);
+            return Limit::until(Some(self.pauses.run_after(at_ns, self.cancel_within)), &self.stop, clock);
         }
         let timeout = self.timeout_ns();
         let over = self.over_ns.map(|over_ns| over_ns.max(after(now_ns, SILENT_WITHIN)));
         // What is not sent whole needs no cancel.
-        Limit::until(timeout.into_iter().chain(over).min(), &self.stop).impatient()
+        Limit::until(timeout.into_iter().chain(over).min(), &self.stop, clock).impatient()
     }
 
     /// It could not be sent within that.
@@ -208,7 +191,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Refusal;
+    use crate::error::{Loss, Refusal};
 
     const S: u64 = 1_000_000_000;
 
@@ -254,7 +237,7 @@ mod tests {
         assert_eq!(patience.judged(None), Some(late(why, false)));
         assert_eq!(patience.judged(Some(Trouble::Refused(Refusal::default()))), Some(late(why, false)));
         assert_eq!(patience.between_pieces(), Some(late(why, false)));
-        let lost = Some(Trouble::Lost("gone".to_owned()));
+        let lost = Some(Trouble::Lost(Loss::Closed));
         assert_eq!(patience.judged(lost.clone()), lost);
         stop.ask();
         stop.ask();

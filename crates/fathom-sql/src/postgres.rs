@@ -47,7 +47,11 @@ impl Protocol for Session {
         loop {
             let Some(item) = self.reader.next(&mut self.channel.inbox)? else { return Ok(None) };
             let message = match item {
-                Item::Row => return Ok(Some(Step::Row)),
+                Item::Row if config.think.is_zero() => {
+                    let more = self.reader.rows(&mut self.channel.inbox);
+                    return Ok(Some(Step::Rows(1 + more)));
+                }
+                Item::Row => return Ok(Some(Step::Rows(1))),
                 Item::Message(message) => message,
             };
             return Ok(Some(match message {
@@ -83,7 +87,7 @@ impl Protocol for Session {
                 }
                 Message::CopyData(_) => {
                     self.copied += 1;
-                    Step::Row
+                    Step::Rows(1)
                 }
                 _ => continue,
             }));
@@ -110,6 +114,10 @@ impl Protocol for Session {
 
     fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error> {
         Session::ask(self, sql, login)
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.is_asked
     }
 
     fn watch(&mut self, login: &Login) -> Result<Watch, Error> {

@@ -10,8 +10,8 @@ use std::io;
 
 /// What of an answer was read.
 pub(crate) enum Step {
-    /// A row.
-    Row,
+    /// So many rows; one, where each is worked on.
+    Rows(u64),
     /// So many of the rows before were messages of a copy, in which the server counts so many rows: a header, and an end, are none.
     Counted { messages: u64, rows: u64 },
     /// The server says that the query failed; nothing more of its answer need come.
@@ -47,6 +47,9 @@ pub(crate) trait Protocol: Send {
 
     /// Asks a question of ours whose answer is one row of texts; empty: no row.
     fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error>;
+
+    /// Whether the session waits for a question: not where the answer to one was not waited for, which would be taken for the next one's.
+    fn is_ready(&self) -> bool;
 
     /// How another session can see what the server does for this one.
     fn watch(&mut self, login: &Login) -> Result<Watch, Error>;

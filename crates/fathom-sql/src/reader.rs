@@ -1,11 +1,14 @@
 //! Messages out of bytes, in constant memory: of a row nothing is kept, however long it is.
 
-use bytes::{Buf, BytesMut};
+use crate::inbox::Inbox;
+use bytes::BytesMut;
 use postgres_protocol::message::backend::{DATA_ROW_TAG, Header, Message};
 use std::io;
 
 /// A longer message that is no row is none of a server that is well.
 const MESSAGE_BYTES: usize = 16 << 20;
+/// Tag and length.
+const HEADER_BYTES: usize = 5;
 
 /// What came.
 pub(crate) enum Item {
@@ -24,18 +27,37 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// The next of what lies in the inbox; `None`: more bytes are needed.
-    pub(crate) fn next(&mut self, inbox: &mut BytesMut) -> io::Result<Option<Item>> {
+    pub(crate) fn next(&mut self, inbox: &mut Inbox) -> io::Result<Option<Item>> {
         if self.of_row == 0 {
-            let Some(header) = Header::parse(inbox)? else { return Ok(None) };
+            let Some(header) = Header::parse(inbox.rest())? else { return Ok(None) };
             if header.tag() != DATA_ROW_TAG {
                 return Ok(whole(inbox)?.map(Item::Message));
             }
             self.of_row = length(header);
         }
-        let here = self.of_row.min(inbox.len());
+        let here = self.of_row.min(inbox.rest().len());
         inbox.advance(here);
         self.of_row -= here;
         Ok((self.of_row == 0).then_some(Item::Row))
+    }
+
+    /// The rows that lie whole in the inbox, one behind the other; how many. [`Reader::next`] goes on behind them.
+    pub(crate) fn rows(&mut self, inbox: &mut Inbox) -> u64 {
+        let (bytes, mut at, mut rows) = (inbox.rest(), 0, 0);
+        if self.of_row > 0 {
+            return 0;
+        }
+        while let Some(&[DATA_ROW_TAG, a, b, c, d]) = bytes.get(at..at + HEADER_BYTES) {
+            let length = u32::from_be_bytes([a, b, c, d]) as usize;
+            // What no message can be is `next`'s to say.
+            if length + 1 < HEADER_BYTES || bytes.len() - at <= length {
+                break;
+            }
+            at += 1 + length;
+            rows += 1;
+        }
+        inbox.advance(at);
+        rows
     }
 }
 
@@ -44,13 +66,16 @@ fn length(header: Header) -> usize {
 }
 
 /// The next message, a row too, where all of it lies in the inbox.
-pub(crate) fn whole(inbox: &mut BytesMut) -> io::Result<Option<Message>> {
-    match Header::parse(inbox)? {
-        Some(header) if length(header) > MESSAGE_BYTES => {
-            Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too long"))
-        }
-        _ => Message::parse(inbox),
+pub(crate) fn whole(inbox: &mut Inbox) -> io::Result<Option<Message>> {
+    let Some(header) = Header::parse(inbox.rest())? else { return Ok(None) };
+    let length = length(header);
+    if length > MESSAGE_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too long"));
     }
+    let Some(bytes) = inbox.rest().get(..length) else { return Ok(None) };
+    let message = Message::parse(&mut BytesMut::from(bytes))?;
+    inbox.advance(length);
+    Ok(message)
 }
 
 #[cfg(test)]
@@ -58,23 +83,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What was sent in whatever pieces is read as it was.
-    fn read(bytes: &[u8], pieces: &[usize]) -> io::Result<String> {
-        let (mut reader, mut inbox, mut seen) = (Reader::default(), BytesMut::new(), String::new());
+    /// What was sent in whatever pieces is read as it was, be it row by row.
+    fn read(bytes: &[u8], pieces: &[usize], many: bool) -> io::Result<String> {
+        let (mut reader, mut inbox, mut seen) = (Reader::default(), Inbox::default(), String::new());
         let mut rest = bytes;
         let mut pieces = pieces.iter().cycle();
         while !rest.is_empty() {
             let (now, later) = rest.split_at((*pieces.next().unwrap()).clamp(1, rest.len()));
             rest = later;
-            inbox.extend_from_slice(now);
+            inbox.end().extend_from_slice(now);
             while let Some(item) = reader.next(&mut inbox)? {
                 seen.push(match item {
                     Item::Row => 'D',
                     Item::Message(Message::CommandComplete(_)) => 'C',
                     Item::Message(_) => 'm',
                 });
+                if many {
+                    seen.push_str(&"D".repeat(reader.rows(&mut inbox) as usize));
+                }
             }
-            assert!(inbox.len() < 64, "a row is kept");
+            assert!(inbox.rest().len() < 64, "a row is kept");
         }
         Ok(seen)
     }
@@ -89,12 +117,15 @@ mod tests {
                 bytes.extend(std::iter::repeat_n(b'C', *length));
             }
             bytes.extend_from_slice(b"C\0\0\0\x0dSELECT 1\0");
-            prop_assert_eq!(read(&bytes, &pieces).unwrap(), "D".repeat(rows.len()) + "C");
+            for many in [false, true] {
+                prop_assert_eq!(read(&bytes, &pieces, many).unwrap(), "D".repeat(rows.len()) + "C");
+            }
         }
 
         #[test]
         fn nonsense_is_an_error_or_waits_for_more(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            let _ = read(&bytes, &[7]);
+            let row_by_row = read(&bytes, &[7], false);
+            prop_assert_eq!(row_by_row.ok(), read(&bytes, &[7], true).ok());
         }
     }
 }

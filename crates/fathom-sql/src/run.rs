@@ -15,15 +15,15 @@ use crate::session::{self, Login, Session};
 use crate::stood::Standing;
 use crate::tds::Tds;
 use crate::turns::{self, Turns};
+use crate::under_way::Habits;
 use crate::unfit::unfit;
 use crate::{Config, Error, Source, Stop, Target, connections, pgpass};
 use fathom_core::query::{Asked, Connection, Outcome, Setting};
 use fathom_core::text::count;
 use fathom_os::clock::mono_ns;
-use fathom_os::pause::{RunQueue, Running};
+use fathom_os::pause::RunQueue;
 use fathom_os::timestamps;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
 
@@ -43,13 +43,16 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     unfit.map_or(Ok(()), |line| Err(Error::Usage(line)))?;
     let server = config.target.server();
     let env = |name: &str| std::env::var(name).ok();
+    let mut standing = Standing::begin();
+    let clock = standing.clock();
     let login = Login {
         server: server.clone(),
-        remote: session::lookup(server, &Limit::within(config.connect_timeout, stop).impatient())?,
+        remote: session::lookup(server, &Limit::within(config.connect_timeout, stop, &clock).impatient())?,
         password: pgpass::password(&config.target, env)?,
         read_only: matches!(config.source, Source::Rows { .. }),
         within: config.connect_timeout,
         stop: stop.clone(),
+        clock: clock.clone(),
         is_impatient: false,
     };
     // The kernel begins to stamp a little after the first socket asks for it.
@@ -75,8 +78,8 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         probe(config, database, &facts, &settings, &peer),
         config.tell,
     )?;
-    let mut standing = Standing::begin(record.clone());
-    let beside = Beside::begin(peer, stop, record.clone(), standing.running())?;
+    standing.record(record.clone());
+    let beside = Beside::begin(peer, stop, record.clone(), clock.clone())?;
     let mut outcome = Outcome::new(Asked {
         target: label,
         server_version: facts.version.clone(),
@@ -102,7 +105,15 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     if beside.rtt(mono_ns()).is_none() {
         note(&mut outcome, &record, unmeasured(config, beside.why()));
     }
-    let (looker, looks, watches) = look(&mut sessions, &login, &configs[0]).unwrap_or_else(|error| {
+    let looking = look(&mut sessions, &login, &configs[0]);
+    if let (Err(error), false) = (&looking, sessions.iter().all(|session| session.is_ready())) {
+        // What comes yet would be taken for the answer to the query.
+        stop.over();
+        beside.end();
+        record.end(writer, outcome.json()).1?;
+        return Err(error.clone());
+    }
+    let (looker, looks, watches) = looking.unwrap_or_else(|error| {
         let text = match &config.target {
             Target::Mssql(_) => format!(
                 "the server's states, and what it counts itself, are not known: {error}; the split goes on without them"
@@ -121,7 +132,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         let own = begun.by_ref().take(if is_one { each.len() } else { 1 });
         let (mut askers, mut facts) = (Vec::new(), Vec::new());
         for ((((session, looks), watch), known), config) in own.zip(&configs) {
-            askers.push(asker(session, looks, watch, &login, config, &beside, standing.running()));
+            askers.push(asker(session, looks, watch, &login, config, &beside));
             facts.push(known);
         }
         asking.push(Turns::new(askers, &configs, &facts, order.clone(), begin, &counting));
@@ -150,6 +161,11 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     let counted: Vec<_> = asking.iter_mut().map(Turns::counted).collect();
     if counting.is_whole() {
         turns::count_in(&mut outcome.asked, &counted);
+        if outcome.asked.counted.is_none() && counted.iter().flatten().any(|(_, lost)| *lost > 0) {
+            let text =
+                "what the server counted itself is not known: it went with the session, which was lost";
+            note(&mut outcome, &record, text.to_owned());
+        }
     }
     say_uncounted(&counting, &mut outcome, &record);
     for text in standing.end() {
@@ -183,7 +199,6 @@ fn asker<'a>(
     login: &'a Login,
     config: &'a Config,
     beside: &Beside,
-    running: Option<Running>,
 ) -> Asker<'a> {
     let sql = match &config.source {
         Source::Rows { rows, row_bytes } => session.rows(*rows, *row_bytes),
@@ -198,10 +213,10 @@ fn asker<'a>(
         looks,
         watch,
         stop: login.stop.clone(),
-        look_times_ns: VecDeque::new(),
-        first_waits_ns: VecDeque::new(),
+        habits: Habits::default(),
         run_queue: RunQueue::of_this_thread(),
-        running,
+        running: login.clock.running(),
+        seam: None,
     }
 }
 

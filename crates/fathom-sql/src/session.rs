@@ -4,6 +4,7 @@ use crate::channel::Channel;
 use crate::error::{Refusal, Unasked};
 use crate::limit::{Limit, is_ended};
 use crate::reader::{Item, Reader, whole};
+use crate::stood::Clock;
 use crate::target::Secret;
 use crate::{Error, Server, SslMode, Stop, tls};
 use bytes::BytesMut;
@@ -30,6 +31,8 @@ pub(crate) struct Login {
     pub(crate) within: Duration,
     /// What ends both sooner.
     pub(crate) stop: Stop,
+    /// What puts both off.
+    pub(crate) clock: Clock,
     /// The first request to end the run ends it, and not the second: nothing is lost by it.
     pub(crate) is_impatient: bool,
 }
@@ -37,7 +40,7 @@ pub(crate) struct Login {
 impl Login {
     /// Of what begins now.
     pub(crate) fn limit(&self) -> Limit {
-        let limit = Limit::within(self.within, &self.stop);
+        let limit = Limit::within(self.within, &self.stop, &self.clock);
         if self.is_impatient { limit.impatient() } else { limit }
     }
 
@@ -57,6 +60,8 @@ pub(crate) struct Session {
     pub(crate) version: Option<String>,
     /// A query wanted rows of this end (`COPY … FROM STDIN`).
     pub(crate) wanted_rows: bool,
+    /// A question of ours is not answered yet.
+    pub(crate) is_asked: bool,
     /// Why it could not be asked to end a query.
     pub(crate) unasked: Unasked,
     /// Messages of rows that are copied out, and that a count of them ended the answer: [`crate::protocol::Step::Over`] is next.
@@ -122,7 +127,9 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
         more(&mut channel, limit).map_err(broke)?;
     }
     // One byte, and nothing behind it that is not encrypted (CVE-2021-23222).
-    match channel.inbox.split().as_ref() {
+    let answer = channel.inbox.rest().to_vec();
+    channel.inbox.clear();
+    match answer.as_slice() {
         b"S" => {
             let home = std::env::var_os("HOME").map(PathBuf::from);
             let settings = "ssl_max_protocol_version and ssl_ciphers";
@@ -185,6 +192,7 @@ impl Session {
             key: None,
             version: None,
             wanted_rows: false,
+            is_asked: false,
             unasked: Unasked::default(),
             copied: 0,
             is_over: false,
@@ -307,6 +315,7 @@ impl Session {
         let mut out = BytesMut::new();
         frontend::query(sql, &mut out).map_err(|e| Error::run(e.to_string()))?;
         let limit = login.limit();
+        self.is_asked = true;
         self.send(&out, login, &limit)?;
         let mut answer = vec![];
         let mut refusal = None;
@@ -336,6 +345,7 @@ impl Session {
                 return Err(if refusal.passes() { Error::Passing(refusal.words()) } else { refusal.into() });
             }
         }
+        self.is_asked = false;
         refusal.map_or(Ok(answer), |refusal| Err(refusal.into()))
     }
 }

@@ -1,13 +1,13 @@
 //! When this process did not run: the pause clock of a run, as a probe has it. What it tells goes into the recording, and onto the
-//! screen; each thread that asks learns by itself of the pauses that its query had.
+//! screen; each thread that asks, or waits for something, learns by itself of the pauses that it had ([`Clock`]).
 
 use crate::lock::lock;
 use crate::record::Record;
 use fathom_core::text::count;
 use fathom_core::units::narrow::time_or_dash;
-use fathom_os::pause::{DEFAULT_PERIOD, DEFAULT_THRESHOLD, Pause, PauseCause, PauseClock, Running};
+use fathom_os::pause::{DEFAULT_PERIOD, DEFAULT_THRESHOLD, Gap, Pause, PauseCause, PauseClock, Running};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Pauses of less than this in all are in the recording alone: a busy host has some in every run.
 const TOLD_NS: u64 = 100_000_000;
@@ -17,34 +17,53 @@ type Told = BTreeMap<&'static str, (u64, u64)>;
 
 /// See the module.
 pub(crate) struct Standing {
-    clock: Option<PauseClock>,
+    pauses: Option<PauseClock>,
     told: Arc<Mutex<Told>>,
+    /// Once there is one.
+    record: Arc<OnceLock<Record>>,
+}
+
+/// From which each thread of the run learns when this process did not run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Clock(Option<Gap>);
+
+impl Clock {
+    /// For the thread that asks; `None`: nobody knows.
+    pub(crate) fn running(&self) -> Option<Running> {
+        self.0.clone().map(Running::new)
+    }
 }
 
 impl Standing {
-    /// Begins the clock. Without one no pause is known.
-    pub(crate) fn begin(record: Record) -> Self {
-        let told = Arc::<Mutex<Told>>::default();
-        let theirs = Arc::clone(&told);
-        let clock = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, move |pause| {
-            record.pause(pause.duration_ns(), reason(&pause));
-            let mut told = lock(&theirs);
+    /// Begins the clock, of a run that begins. Without one no pause is known.
+    pub(crate) fn begin() -> Self {
+        let (told, record) = (Arc::<Mutex<Told>>::default(), Arc::<OnceLock<Record>>::default());
+        let (tells, records) = (Arc::clone(&told), Arc::clone(&record));
+        let pauses = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, move |pause| {
+            if let Some(record) = records.get() {
+                record.pause(pause.duration_ns(), reason(&pause));
+            }
+            let mut told = lock(&tells);
             let (times, ns) = told.entry(words(&pause)).or_default();
             (*times, *ns) = (*times + 1, *ns + pause.duration_ns());
         });
-        let clock = clock.map_err(|error| tracing::debug!(%error, "no pause clock")).ok();
-        Self { clock, told }
+        let pauses = pauses.map_err(|error| tracing::debug!(%error, "no pause clock")).ok();
+        Self { pauses, told, record }
     }
 
-    /// For a thread that asks.
-    pub(crate) fn running(&self) -> Option<Running> {
-        self.clock.as_ref().map(|clock| Running::new(clock.gap()))
+    /// From now on they are recorded.
+    pub(crate) fn record(&self, record: Record) {
+        _ = self.record.set(record);
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        Clock(self.pauses.as_ref().map(PauseClock::gap))
     }
 
     /// Ends the clock; what is to be said of the run.
     pub(crate) fn end(&mut self) -> Vec<String> {
         // With it everything is told.
-        self.clock = None;
+        self.pauses = None;
         let line = |(why, (times, ns)): (&str, (u64, u64))| {
             let time = time_or_dash(Some(ns), 3);
             let times = if times == 1 { String::new() } else { format!(" in all, {}", count(times, "time")) };

@@ -100,8 +100,9 @@ impl Tds {
 
     /// Gives the client what came.
     fn take(&mut self) -> Result<(), Trouble> {
-        let came = self.channel.inbox.split();
-        self.client.received(&came)
+        let taken = self.client.received(self.channel.inbox.rest());
+        self.channel.inbox.clear();
+        taken
     }
 
     /// What is sent now, and what its answer is, a row of texts or none.
@@ -156,7 +157,7 @@ impl Protocol for Tds {
                 return Ok((!out.is_empty()).then_some(Step::Also(out)));
             };
             return Ok(Some(match event {
-                Event::Row => Step::Row,
+                Event::Row => Step::Rows(1),
                 Event::Told { told, is_error: true } => {
                     self.failed = Failed::Explained;
                     Step::Refused { refusal: refusal_of(told), is_over: false }
@@ -199,6 +200,10 @@ impl Protocol for Tds {
         let answer = self.answer(login, &limit);
         self.client.keep_rows(false);
         answer
+    }
+
+    fn is_ready(&self) -> bool {
+        self.client.is_ready()
     }
 
     fn watch(&mut self, login: &Login) -> Result<Watch, Error> {
@@ -332,7 +337,8 @@ fn counted(answer: Vec<Option<String>>) -> Result<Shown, Error> {
     let (Some(waits), Some(ms)) = (number(waits), number(ms)) else {
         return Err(Error::run("the server's counts are no numbers"));
     };
-    Ok(Some(Counted { wait: NETWORK.to_owned(), waits, ns: ms.saturating_mul(1_000_000) }))
+    let ns = ms.saturating_mul(1_000_000);
+    Ok(Some(Counted { wait: NETWORK.to_owned(), waits, ns, lost_sessions: 0 }))
 }
 
 fn refusal_of(told: Told) -> Refusal {

@@ -24,6 +24,8 @@ pub(crate) struct Turns<'a> {
     /// `None`: the settings share a session.
     logins: Option<Logins>,
     login: u64,
+    /// The place of the session that was asked last.
+    asked: usize,
     counting: &'a Counting,
     /// It is one of several connections: a lost session may be replaced.
     is_one_of_several: bool,
@@ -136,18 +138,23 @@ pub(crate) fn seen(asked: &mut Asked, each: &[Facts]) {
     }
 }
 
+/// What the server counted of the sessions of a setting, where it was read, and how many were lost with it.
+pub(crate) type Tallied = (Option<Counted>, u64);
+
 /// What the server counted of each connection: of each of its settings that had sessions of its own, or else of its session.
-pub(crate) fn count_in(asked: &mut Asked, counted: &[Vec<Option<Counted>>]) {
-    let sum = |of: &mut dyn Iterator<Item = &Option<Counted>>| {
-        of.flatten().cloned().reduce(|sum, one| sum.and(&one))
+pub(crate) fn count_in(asked: &mut Asked, counted: &[Vec<Tallied>]) {
+    let sum = |of: &mut dyn Iterator<Item = &Tallied>| {
+        let (counts, lost): (Vec<_>, Vec<u64>) = of.cloned().unzip();
+        let sum = counts.into_iter().flatten().reduce(|sum, one| sum.and(&one))?;
+        Some(Counted { lost_sessions: lost.iter().sum(), ..sum })
     };
     asked.counted = sum(&mut counted.iter().flatten());
     for (connection, each) in asked.connections.iter_mut().zip(counted) {
         connection.counted = sum(&mut each.iter());
     }
     if let Some(each) = counted.first().filter(|each| each.len() > 1) {
-        for (setting, counted) in asked.settings.iter_mut().zip(each) {
-            setting.counted.clone_from(counted);
+        for (setting, tallied) in asked.settings.iter_mut().zip(each) {
+            setting.counted = sum(&mut std::iter::once(tallied));
         }
     }
 }
@@ -196,7 +203,7 @@ impl<'a> Turns<'a> {
         };
         let places = askers.into_iter().zip(each).map(place).collect();
         let is_one_of_several = configs[0].connections > 1;
-        Self { places, configs, order, begin, logins, login: 0, counting, is_one_of_several }
+        Self { places, configs, order, begin, logins, login: 0, asked: 0, counting, is_one_of_several }
     }
 
     /// From now on what the server counts of these sessions is read.
@@ -215,11 +222,11 @@ impl<'a> Turns<'a> {
     }
 
     /// The queries are over: what the server counted of each setting that had sessions of its own, or else of the session.
-    pub(crate) fn counted(&mut self) -> Vec<Option<Counted>> {
+    pub(crate) fn counted(&mut self) -> Vec<Tallied> {
         for at in 0..self.places.len() {
             self.tally(at, |place, counts| place.tally.end(counts));
         }
-        self.places.iter().map(|place| place.tally.sum().cloned()).collect()
+        self.places.iter().map(|place| place.tally.sum()).collect()
     }
 
     /// How many settings there are.
@@ -239,10 +246,13 @@ impl<'a> Turns<'a> {
         self.replace(setting, self.login)
     }
 
+    /// The session that was asked last is lost.
+    pub(crate) fn lost(&mut self) {
+        self.places[self.asked].tally.lost();
+    }
+
     /// Logs in anew for the session that was lost, which is the only one.
     pub(crate) fn log_in_again(&mut self) -> Result<(), Error> {
-        // What was counted of the lost one has gone with it.
-        self.tally(0, |place, counts| place.tally.end(counts));
         self.replace(0, self.places[0].login + 1)
     }
 
@@ -260,6 +270,7 @@ impl<'a> Turns<'a> {
         }
         // Nobody looks at the one before any more: it may end.
         let mut before = std::mem::replace(&mut asker.session, session);
+        asker.seam = None;
         place.past = with_past(before.facts(), &place.past);
         (place.login, place.is_asked) = (login, false);
         if let Some(watch) = place.asker.watch.clone() {
@@ -274,6 +285,7 @@ impl<'a> Turns<'a> {
         let setting = self.order.current().unwrap_or(0) as usize;
         self.order.advance();
         let session = setting.min(self.places.len() - 1);
+        self.asked = session;
         let (place, config) = (&mut self.places[session], &self.configs[setting]);
         let is_first_of_login = !std::mem::replace(&mut place.is_asked, true);
         let turn = Turn {
@@ -291,7 +303,7 @@ impl<'a> Turns<'a> {
     /// It is asked from here on by this thread, of which the scheduler is asked how late it runs.
     pub(crate) fn on_this_thread(&mut self) {
         for place in &mut self.places {
-            place.asker.run_queue = RunQueue::of_this_thread();
+            (place.asker.run_queue, place.asker.seam) = (RunQueue::of_this_thread(), None);
         }
     }
 

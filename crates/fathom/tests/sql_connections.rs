@@ -5,6 +5,8 @@
 mod support;
 
 use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -13,7 +15,7 @@ use support::database::{PASSWORD, result, says_the_same};
 use support::mariadb::Mariadb;
 use support::postgres::Postgres;
 use support::probe::assert_sound;
-use support::reflector::Echo;
+use support::reflector::{Echo, Reflector as _};
 
 fn number(of: &Value, name: &str) -> u64 {
     of[name].as_u64().unwrap_or_else(|| panic!("{name}: {of:#}"))
@@ -373,6 +375,64 @@ fn what_a_server_counts_is_the_sum_of_its_sessions() {
     assert_eq!(outcome["server_counted"]["waits"], waits["shown_count"], "{outcome:#} {waits:#}");
     // The packets are those of all answers: six, of 1,200 rows of 8,000 bytes.
     assert!(number(&outcome["tds"], "bytes") >= 6 * 1_200 * 8_000, "{outcome:#}");
+}
+
+/// Passes bytes between clients and a server, and cuts the connection of this ordinal when so many of the server's have come over it.
+fn cutting(server: SocketAddr, ordinal: usize, after: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let pass = |mut from: TcpStream, mut to: TcpStream, mut left: usize| {
+        let mut bytes = vec![0; 64 << 10];
+        while let Ok(n @ 1..) = from.read(&mut bytes) {
+            left = left.saturating_sub(n);
+            if left == 0 || to.write_all(&bytes[..n]).is_err() {
+                break;
+            }
+        }
+        for end in [from, to] {
+            _ = end.shutdown(Shutdown::Both);
+        }
+    };
+    std::thread::spawn(move || {
+        for (at, client) in listener.incoming().enumerate() {
+            let (Ok(client), Ok(there)) = (client, TcpStream::connect(server)) else { return };
+            let (to_client, to_server) = (client.try_clone().unwrap(), there.try_clone().unwrap());
+            std::thread::spawn(move || pass(client, to_server, usize::MAX));
+            let left = if at == ordinal { after } else { usize::MAX };
+            std::thread::spawn(move || pass(there, to_client, left));
+        }
+    });
+    address
+}
+
+/// A session that is lost takes what was counted of it along: what was counted of the other, and of the one that took its place, was
+/// thrown away with it.
+#[test]
+fn what_a_server_counted_stands_where_another_session_is_lost() {
+    let (echo, server) = Echo::start_tds(&["--tds-send-buffer", "64KiB"]);
+    // The second that asks; who measures beside goes elsewhere.
+    let url = format!("mssql://reader@{}/sales?sslmode=disable", cutting(server, 1, 2_000_000));
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("kept");
+    let beside = echo.address().to_string();
+    let rows = ["--rows", "600", "--row-bytes", "8000", "--think", "400us", "--connections", "2"];
+    let arguments = [&rows[..], &["--count", "2", "--json", "--reflector", &beside, "--record"]].concat();
+    let mut command = support::database::sql(Command::new(FATHOM), "SQLCMDPASSWORD", &url, &arguments);
+    let out = command.arg(&dir).output().unwrap();
+    refused(&out);
+    let outcome: Value = serde_json::from_slice(&out.stdout).unwrap();
+    is_conserved(&outcome, 2);
+    assert_sound(&dir);
+    says_the_same(&dir, &outcome);
+    assert_eq!((number(&outcome, "queries"), number(&outcome, "failed")), (4, 1), "{outcome:#}");
+    let of_each = [0, 1].map(|at| &each(&outcome)[at]["server_counted"]);
+    let lost = [&outcome["server_counted"], of_each[0], of_each[1]].map(|of| number(of, "lost_sessions"));
+    assert_eq!(lost, [1, 0, 1], "{outcome:#}");
+    for name in ["waits", "ns"] {
+        let [first, second] = of_each.map(|of| number(of, name));
+        assert!(first > 0 && second > 0, "{outcome:#}");
+        assert_eq!(first + second, number(&outcome["server_counted"], name), "{outcome:#}");
+    }
 }
 
 /// A user of whom `MariaDB` takes four sessions at once: what it says is passed on.

@@ -6,9 +6,12 @@ mod support;
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::FATHOM;
 use support::database::result;
+use support::mariadb::Mariadb;
 use support::postgres::Postgres;
 use support::probe::assert_sound;
+use support::reflector::Echo;
 
 fn signal(process: u32, name: &str) {
     let done = Command::new("kill").args([name, &process.to_string()]).status().unwrap();
@@ -127,4 +130,98 @@ fn rows_that_are_copied_are_those_that_the_server_counts() {
             );
         }
     }
+}
+
+/// A server that lets nobody idle, asked with longer pauses: the first session is gone when the second query is due, with a word of it. What
+/// looks at it is lost as well, and comes back.
+#[test]
+fn a_session_that_idles_for_too_long_is_told_so() {
+    let Some(server) = Postgres::start() else { return };
+    let alter = "ALTER ROLE owner SET idle_session_timeout = '200ms'";
+    server.ask(&["--count", "1", "--query", alter]);
+    let pauses = ["--query", "SELECT 1", "--count", "3", "--every", "500ms"];
+    let out = server.sql(&pauses).output().unwrap();
+    let told = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!((out.status.code(), told.lines().count()), (Some(1), 1), "{told}");
+    let says =
+        ["query 2 ", "(57P05)", "it lets no session idle for the 500ms of --every (idle_session_timeout"];
+    assert!(says.iter().all(|says| told.contains(says)), "{told}");
+    // Asked often enough nobody idles, however long the run is.
+    let outcome = server.ask(&["--query", "SELECT 1", "--count", "12", "--every", "50ms"]);
+    assert_eq!((&outcome["queries"], &outcome["failed"]), (&json!(12), &json!(0)), "{outcome:#}");
+}
+
+/// `fathom` was stopped between two queries, and the server has ended its idle session: that it lets none idle for the time of `--every` is
+/// not what happened.
+#[test]
+fn a_session_that_ended_while_this_host_stood_still_is_told_so() {
+    let Some(server) = Postgres::start() else { return };
+    server.ask(&["--count", "1", "--query", "ALTER ROLE owner SET idle_session_timeout = '1200ms'"]);
+    let count =
+        "SELECT 1 FROM pg_stat_activity WHERE usename = 'owner' AND state = 'idle' AND query = 'SELECT 7'";
+    let child = begun(server.sql(&["--query", "SELECT 7", "--every", "600ms", "--for", "1h"]));
+    let deadline = Instant::now() + support::PATIENCE;
+    while server.ask(&["--count", "1", "--query", count])["rows"].as_u64() != Some(1) {
+        assert!(Instant::now() < deadline, "it never asked");
+    }
+    signal(child.id(), "-STOP");
+    while server.ask(&["--count", "1", "--query", count])["rows"].as_u64() != Some(0) {
+        assert!(Instant::now() < deadline, "its session never ended");
+    }
+    signal(child.id(), "-CONT");
+    let told = String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr).into_owned();
+    let says =
+        ["(57P05)", "this host stood still for ", "before that, beside the 600ms of --every, and the server"];
+    assert!(says.iter().all(|says| told.contains(says)), "{told}");
+}
+
+/// The same of `MariaDB`, which says nothing when it ends an idle session; and `systemctl restart mariadb` under two connections.
+#[test]
+fn mariadb_ends_idle_sessions_and_comes_back_after_a_restart() {
+    let Some(mut server) = Mariadb::start() else { return };
+    let child = begun(server.sql(&["--query", "SELECT SLEEP(0.3)", "--count", "8", "--connections", "2"]));
+    let asleep = "SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep'";
+    let deadline = Instant::now() + support::PATIENCE;
+    while server.ask(&["--count", "1", "--query", asleep])["rows"].as_u64() != Some(2) {
+        assert!(Instant::now() < deadline, "there were never two asleep");
+    }
+    signal(server.id(), "-TERM");
+    server.begin_again("ready for connections");
+    let out = child.wait_with_output().unwrap();
+    let outcome: Value = serde_json::from_slice(&out.stdout).unwrap();
+    for one in outcome["connections"].as_array().unwrap() {
+        assert_eq!((&one["queries"], &one["lost_from"]), (&json!(8), &Value::Null), "{outcome:#}");
+        assert_eq!((&one["failed"], &one["sessions"]), (&json!(1), &json!(2)), "{outcome:#}");
+    }
+    let told = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(told.contains("has no whole answer") && told.contains("another one failed alike"), "{told}");
+    // A second is the least that it can be.
+    server.ask(&["--count", "1", "--query", "SET GLOBAL wait_timeout = 1"]);
+    let pauses = ["--query", "SELECT 1", "--count", "2", "--every", "1400ms"];
+    let out = server.sql(&pauses).output().unwrap();
+    let told = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!((out.status.code(), told.lines().count()), (Some(1), 1), "{told}");
+    assert!(told.contains("query 2 ") && told.contains("wait_timeout of MySQL"), "{told}");
+}
+
+/// A server of SQL Server's kind that is frozen in the middle of an answer: told as what it is, and all of it recorded.
+#[test]
+fn a_frozen_server_of_another_kind_is_not_waited_for_either() {
+    let (echo, server) = Echo::start_tds(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    let kept = dir.path().join("kept");
+    let url = format!("mssql://reader@{server}/sales?sslmode=disable");
+    let ask =
+        ["--query", "SELECT * FROM fathom_rows(100, 100)", "--for", "1h", "--timeout", "1s", "--record"];
+    let mut command = support::database::sql(Command::new(FATHOM), "SQLCMDPASSWORD", &url, &ask);
+    command.arg(&kept);
+    let child = begun(command);
+    support::wait_for("queries", || kept.join("queries-00000.parquet").exists().then_some(()));
+    signal(echo.pid(), "-STOP");
+    let out = child.wait_with_output().unwrap();
+    signal(echo.pid(), "-CONT");
+    let told = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(told.contains("no whole answer within 1s, nor to the request to cancel it within 2s"), "{told}");
+    assert_eq!(out.status.code(), Some(1), "{told}");
+    assert_sound(&kept);
 }

@@ -171,12 +171,12 @@ def test_what_the_server_counted_stands_beside_the_split_of_all_queries(tmp_path
     """
     rows = [sure(1, 2, 3), sure(1, 2, 3), sure(1, 2, 3, error="connection broke")]
     recording(tmp_path / "a", rows, result={"server_counted": counted(3, 7)})
-    recording(
-        tmp_path / "b", [query(10, (0, 1, 2), None, (5, 6, 7))], result={"server_counted": counted(0, 0)}
-    )
+    lost = counted(0, 0) | {"lost_sessions": 2}
+    recording(tmp_path / "b", [query(10, (0, 1, 2), None, (5, 6, 7))], result={"server_counted": lost})
     recording(tmp_path / "c", [sure(0, 0, 50)])
     (one,) = known(tmp_path).every
     of = one.by_server
+    assert of.lost_sessions == 2
     assert (one.queries, of.queries, of.waits, of.ns, of.wall_ns) == (5, 4, 3, 7 * MS, 18 + 10)
     assert (of.low_ns, of.high_ns) == ({"path": 7, "client": 11}, {"path": 12, "client": 16})
 

@@ -15,27 +15,32 @@ pub struct Counted {
     pub waits: u64,
     /// How long in all; a server may count whole milliseconds.
     pub ns: u64,
+    /// Sessions that were lost, of which what was counted has gone with them: it was so much at the least.
+    pub lost_sessions: u64,
 }
 
 impl Counted {
     /// As `fathom sql --json` and `sql.ended` have it; `None`: nothing was counted, or by an earlier version.
     pub fn of(value: &Value) -> Option<Self> {
         let (waits, ns) = (value["waits"].as_u64()?, value["ns"].as_u64()?);
-        Some(Self { wait: value["wait"].as_str()?.to_owned(), waits, ns })
+        // Of an earlier version nothing was counted where one was lost.
+        let lost_sessions = value["lost_sessions"].as_u64().unwrap_or(0);
+        Some(Self { wait: value["wait"].as_str()?.to_owned(), waits, ns, lost_sessions })
     }
 
     /// What was counted since an earlier reading; `None`: it was set back meanwhile.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<Self> {
         let (waits, ns) = (self.waits.checked_sub(before.waits)?, self.ns.checked_sub(before.ns)?);
-        Some(Self { wait: self.wait.clone(), waits, ns })
+        Some(Self { wait: self.wait.clone(), waits, ns, lost_sessions: self.lost_sessions })
     }
 
     /// With those of another session.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let (waits, ns) = (self.waits.saturating_add(other.waits), self.ns.saturating_add(other.ns));
-        Self { wait: self.wait.clone(), waits, ns }
+        let lost_sessions = self.lost_sessions.saturating_add(other.lost_sessions);
+        Self { wait: self.wait.clone(), waits, ns, lost_sessions }
     }
 }
 
@@ -65,12 +70,16 @@ impl All {
             0 => format!("no {}", counted.wait),
             waits => format!("{} of {} ({})", time(counted.ns), counted.wait, count(waits, "wait")),
         };
+        let lost = match counted.lost_sessions {
+            0 => String::new(),
+            n => format!(", but for what went with {},", count(n, "lost session")),
+        };
         let of = |party: Party| {
             let part = self.parts[party as usize];
             format!("{} to {}", time(part.low_ns), time(part.high_ns))
         };
         format!(
-            "{what} in {} of {} in all, of which by the split path {}, client {}",
+            "{what}{lost} in {} of {} in all, of which by the split path {}, client {}",
             if self.queries == 1 { "1 query".to_owned() } else { format!("{} queries", self.queries) },
             time(self.wall_ns),
             of(Party::Path),
@@ -89,6 +98,7 @@ impl All {
             ("wait", json!(counted.wait)),
             ("waits", json!(counted.waits)),
             ("ns", json!(counted.ns)),
+            ("lost_sessions", json!(counted.lost_sessions)),
             ("queries", json!(self.queries)),
             ("wall_ns", json!(self.wall_ns)),
         ];
@@ -104,7 +114,7 @@ mod tests {
     use crate::query::Split;
 
     fn counted(waits: u64, ns: u64) -> Counted {
-        Counted { wait: "ASYNC_NETWORK_IO".to_owned(), waits, ns }
+        Counted { wait: "ASYNC_NETWORK_IO".to_owned(), waits, ns, lost_sessions: 0 }
     }
 
     #[test]
@@ -137,5 +147,10 @@ mod tests {
         assert_eq!((Counted::of(&json), Counted::of(&Value::Null)), (Some(count), None));
         assert!(all.json(None).is_null());
         assert!(all.words(&counted(0, 0)).starts_with("no ASYNC_NETWORK_IO in 3 queries"));
+        // What was counted of a session that was lost is not known, nor that it is nothing.
+        let partial = Counted { lost_sessions: 1, ..counted(2, 20_000_000) }.and(&counted(1, 1_000_000));
+        let words = "21.0ms of ASYNC_NETWORK_IO (3 waits), but for what went with 1 lost session, in 3 queries of 30.0ms";
+        assert!(all.words(&partial).starts_with(words), "{}", all.words(&partial));
+        assert_eq!(Counted::of(&all.json(Some(&partial))), Some(partial));
     }
 }

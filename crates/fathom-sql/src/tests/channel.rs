@@ -37,7 +37,7 @@ fn what_follows_the_end_of_tls_is_the_end_and_nothing_else() {
             }
         }
     });
-    assert_eq!(inbox.as_ref(), b"all of it");
+    assert_eq!(inbox.rest(), b"all of it");
     read.send(()).unwrap();
     server.join().unwrap();
 }
@@ -75,7 +75,9 @@ fn sending_to_a_server_that_does_not_read_ends_when_it_is_to_end() {
     let error = in_time(move || {
         let mut channel = open(&login, &login.limit()).unwrap();
         // More than two kernels hold.
-        channel.send(&vec![0; 64 << 20], &Limit::until(None, &login.stop)).expect_err("nobody reads it")
+        channel
+            .send(&vec![0; 64 << 20], &Limit::until(None, &login.stop, &login.clock))
+            .expect_err("nobody reads it")
     });
     assert_eq!(error.kind(), ErrorKind::Other, "{error}");
     asked.join().unwrap();

@@ -7,6 +7,7 @@ mod tds;
 mod tls;
 
 use crate::session::Login;
+use crate::stood::Clock;
 use crate::{Stop, Target};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
@@ -40,6 +41,7 @@ fn serve<T: Send + 'static>(
         read_only: false,
         within: Duration::from_secs(5),
         stop: Stop::default(),
+        clock: Clock::default(),
         is_impatient: false,
     };
     (login, std::thread::spawn(move || server(listener)))

@@ -2,15 +2,34 @@
 
 use super::{in_time, logged_in, message, serve};
 use crate::beside::Beside;
-use crate::error::Trouble;
+use crate::error::{Loss, Trouble};
 use crate::query::{Answer, Asker};
 use crate::session::{Login, Session};
+use crate::under_way::Habits;
 use crate::{Config, Source, SslMode, Stop, Target};
 use fathom_core::query::Party;
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::mpsc::channel;
 use std::time::Duration;
+
+/// A server that is frozen when it has let somebody in: the question by whose answer it is looked at was given up, and the query asked
+/// on the same session, so that what came yet was taken for its answer.
+#[test]
+fn a_session_that_owes_an_answer_is_asked_nothing_else() {
+    let (done, until_done) = channel::<()>();
+    let (login, server) = serve("?sslmode=disable", move |listener| {
+        let stream = logged_in(&listener);
+        _ = until_done.recv();
+        drop(stream);
+    });
+    let mut config = config(&login, false, None, Duration::ZERO);
+    config.connect_timeout = Duration::from_millis(200);
+    let told = in_time(move || crate::run(&config, &Stop::default()).map(drop).unwrap_err().to_string());
+    assert!(told.ends_with("does not answer: no whole answer within 200ms"), "{told}");
+    drop(done);
+    server.join().unwrap();
+}
 
 /// Asks once.
 fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
@@ -20,25 +39,7 @@ fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
 /// The same, and works on each row for so long.
 fn ask_and_think(login: Login, simple: bool, fetch_size: Option<u32>, think: Duration) -> Answer {
     in_time(move || {
-        let config = Config {
-            target: Target::Postgres(login.server.clone()),
-            source: Source::Text { sql: "SELECT 1".to_owned(), is_shown: true },
-            think,
-            count: Some(1),
-            lasts: None,
-            timeout: None,
-            connect_timeout: Duration::from_secs(5),
-            connections: 1,
-            every: None,
-            fetch_size,
-            simple,
-            packet_size: None,
-            sweep: vec![],
-            reflector: None,
-            recording: None,
-            tell: |_| {},
-            quiet: true,
-        };
+        let config = config(&login, simple, fetch_size, think);
         let mut asker = Asker {
             session: Box::new(Session::begin(&login).unwrap()),
             login: &login,
@@ -48,13 +49,35 @@ fn ask_and_think(login: Login, simple: bool, fetch_size: Option<u32>, think: Dur
             looks: None,
             watch: None,
             stop: login.stop.clone(),
-            look_times_ns: std::collections::VecDeque::new(),
-            first_waits_ns: std::collections::VecDeque::new(),
+            habits: Habits::default(),
             run_queue: fathom_os::pause::RunQueue::of_this_thread(),
             running: None,
+            seam: None,
         };
         asker.ask(None)
     })
+}
+
+fn config(login: &Login, simple: bool, fetch_size: Option<u32>, think: Duration) -> Config {
+    Config {
+        target: Target::Postgres(login.server.clone()),
+        source: Source::Text { sql: "SELECT 1".to_owned(), is_shown: true },
+        think,
+        count: Some(1),
+        lasts: None,
+        timeout: None,
+        connect_timeout: Duration::from_secs(5),
+        connections: 1,
+        every: None,
+        fetch_size,
+        simple,
+        packet_size: None,
+        sweep: vec![],
+        reflector: None,
+        recording: None,
+        tell: |_| {},
+        quiet: true,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,9 +129,9 @@ fn a_wait_without_an_answer_is_not_the_clients() {
             drop(done);
             server.join().unwrap();
             let expected = match ending {
-                Ending::Closed => matches!(&answer.error, Some(Trouble::Lost(why)) if why.contains("closed")),
+                Ending::Closed => answer.error == Some(Trouble::Lost(Loss::Closed)),
                 Ending::Reset | Ending::Nonsense => {
-                    matches!(&answer.error, Some(Trouble::Lost(why)) if why.contains("broke"))
+                    matches!(&answer.error, Some(Trouble::Lost(Loss::Broke { .. })))
                 }
                 Ending::Stopped => answer.error == Some(Trouble::Stopped { is_unanswered: true }),
             };

@@ -3,6 +3,7 @@
 use super::in_time;
 use crate::protocol::{Protocol, Step};
 use crate::session::Login;
+use crate::stood::Clock;
 use crate::target::Secret;
 use crate::tds::Tds;
 use crate::{Config, Source, Stop, Target};
@@ -48,6 +49,7 @@ fn serve(password: Option<&str>, server: impl FnOnce(TcpStream) + Send + 'static
         read_only: false,
         within: Duration::from_secs(5),
         stop: Stop::default(),
+        clock: Clock::default(),
         is_impatient: false,
     };
     (login, std::thread::spawn(move || server(listener.accept().unwrap().0)))
@@ -160,7 +162,7 @@ fn asked(answer: impl Fn(&mut TcpStream) + Send + 'static) -> Vec<String> {
         let mut steps = Vec::new();
         loop {
             match tds.step(&config()) {
-                Ok(Some(Step::Row)) => steps.push("row".to_owned()),
+                Ok(Some(Step::Rows(rows))) => steps.push(format!("{rows} row")),
                 Ok(Some(Step::Refused { refusal, .. })) => {
                     steps.push(format!(
                         "{}{}",
@@ -205,14 +207,14 @@ fn answers_are_read_to_where_they_break_off() {
         tokens.done(Done::Rows(2), false);
         reply(stream, &tokens.into_bytes());
     });
-    assert_eq!(whole, ["row", "row", "over"]);
+    assert_eq!(whole, ["1 row", "1 row", "over"]);
     let failed = asked(move |stream| {
         let mut tokens = two_rows();
         tokens.error(8_134, "Divide by zero error encountered.");
         tokens.done(Done::Error, false);
         reply(stream, &tokens.into_bytes());
     });
-    assert_eq!(failed, ["row", "row", "Divide by zero error encountered. (error 8134)", "over"]);
+    assert_eq!(failed, ["1 row", "1 row", "Divide by zero error encountered. (error 8134)", "over"]);
     // Of two statements the second fails, and nothing says why.
     let unexplained = asked(move |stream| {
         let mut tokens = two_rows();
@@ -220,13 +222,13 @@ fn answers_are_read_to_where_they_break_off() {
         reply(stream, &tokens.into_bytes());
     });
     let line = "the server says that the statement failed (no error number)";
-    assert_eq!(unexplained[..3], ["row", "row", line]);
+    assert_eq!(unexplained[..3], ["1 row", "1 row", line]);
     let torn = asked(move |stream| reply(stream, &two_rows().into_bytes()));
-    assert_eq!(torn, ["row", "row", "a reply that breaks off"]);
+    assert_eq!(torn, ["1 row", "1 row", "a reply that breaks off"]);
     let dies = asked(move |stream| {
         let bytes = two_rows().into_bytes();
         let length = ((bytes.len() + 100) as u16).to_be_bytes();
         stream.write_all(&[&[4, 1, length[0], length[1], 0, 0, 1, 0][..], &bytes].concat()).unwrap();
     });
-    assert_eq!(dies, ["row", "row", "unexpected end of file"]);
+    assert_eq!(dies, ["1 row", "1 row", "unexpected end of file"]);
 }

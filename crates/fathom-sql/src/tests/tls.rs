@@ -23,14 +23,15 @@ fn handshake_with(
     let (login, server) = serve(parameters, move |listener| secured(&listener, config).is_some());
     // As `open`, with another home.
     let stop = login.stop.clone();
-    let limit = Limit::within(login.within, &stop);
+    let limit = Limit::within(login.within, &stop, &login.clock);
     let mut channel = crate::channel::Channel::connect(login.remote, &login.limit()).unwrap();
     channel.send(&[0, 0, 0, 8, 4, 210, 22, 47], &limit).unwrap();
     while channel.inbox.is_empty() {
         channel.wait(Limit::PIECE).unwrap();
         _ = channel.fill();
     }
-    assert_eq!(channel.inbox.split().as_ref(), b"S");
+    assert_eq!(channel.inbox.rest(), b"S");
+    channel.inbox.clear();
     if let Some(trusted) = trusted {
         let dir = home.join(".postgresql");
         std::fs::create_dir_all(&dir).unwrap();

@@ -152,12 +152,17 @@ impl Client {
 
     /// Asks; the session must be ready.
     pub fn ask(&mut self, text: &str) -> Result<(), Trouble> {
-        if self.stage != Stage::Ready || self.replies.has_more() {
+        if !self.is_ready() {
             return Err(Trouble::Unasked);
         }
         self.stage = Stage::Asked;
         (self.is_last, self.stop_asked, self.stopped) = (false, false, false);
         self.send(BATCH, &request::batch(text, self.transaction))
+    }
+
+    /// Whether it may be asked: nothing is under way, as there is where an answer was not waited for.
+    pub fn is_ready(&self) -> bool {
+        self.stage == Stage::Ready && !self.replies.has_more()
     }
 
     /// Asks the server to stop what it does. The answer goes on until it says that it has.

@@ -46,6 +46,8 @@ class CountedWaits:
     """As the server calls them: `ASYNC_NETWORK_IO`."""
     waits: int
     ns: int
+    lost_sessions: int = 0
+    """With which what was counted of them went: it was so much at the least."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,7 +216,8 @@ def _counted_by_server(result: object) -> CountedWaits | None:
         return None
     wait, waits, ns = (counted.get(name) for name in ("wait", "waits", "ns"))
     if isinstance(wait, str) and isinstance(waits, int) and isinstance(ns, int):
-        return CountedWaits(wait, waits, ns)
+        # Of an earlier version: nothing was counted where a session was lost.
+        return CountedWaits(wait, waits, ns, counted.get("lost_sessions", 0))
     return None
 
 

@@ -63,6 +63,8 @@ class ServerCount:
     low_ns: Mapping[str, int]
     high_ns: Mapping[str, int]
     """Bounds of the parts of path and client."""
+    lost_sessions: int
+    """With which their count went: it was so much at the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,7 @@ class Asked:
             wall_ns=sum(int(q.wall_ns.sum()) for q, _ in known),
             low_ns=low,
             high_ns=high,
+            lost_sessions=sum(c.lost_sessions for _, c in known),
         )
 
     @property

@@ -75,6 +75,7 @@ def _counted(of: ServerCount) -> dict[str, Any]:
         "wait": of.wait,
         "waits": of.waits,
         "ns": of.ns,
+        "lost_sessions": of.lost_sessions,
         "queries": of.queries,
         "wall_ns": of.wall_ns,
         **{f"{p}_ns": {"low": of.low_ns[p], "high": of.high_ns[p]} for p in ("path", "client")},

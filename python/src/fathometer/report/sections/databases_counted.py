@@ -21,9 +21,14 @@ def _row(one: Asked, of: ServerCount) -> tuple[Cell, ...]:
         Cell(one.path, shortened(one.asked, _LETTERS)),
         Cell(f"{of.queries:,}"),
         Cell(duration(of.wall_ns)),
-        Cell(duration(of.ns), f"{count(of.waits, 'wait')}, {of.wait}"),
+        Cell(f"{'≥ ' if of.lost_sessions else ''}{duration(of.ns)}", _note(of)),
         *(Cell(within(of.low_ns[party], of.high_ns[party], " … ")) for party in ("path", "client")),
     )
+
+
+def _note(of: ServerCount) -> str:
+    lost = f", without {count(of.lost_sessions, 'lost session')}" if of.lost_sessions else ""
+    return f"{count(of.waits, 'wait')}, {of.wait}{lost}"
 
 
 _LETTERS = 60

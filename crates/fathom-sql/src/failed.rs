@@ -1,0 +1,150 @@
+//! A query that has no whole answer: what is said of it, and what to do about it.
+
+use crate::error::{Loss, Trouble};
+use crate::query::Asker;
+use crate::{Config, Error, Stop};
+use fathom_core::query::NOT_WAITED_FOR;
+use fathom_core::units::narrow::time_or_dash;
+use std::io::ErrorKind;
+
+/// What this host stood still for longer is told as a cause; the screen tells it too.
+const LONG_NS: u64 = 100_000_000;
+/// What ends sessions that ask nothing.
+const LIMITS: &str = "idle_session_timeout of PostgreSQL, wait_timeout of MySQL";
+
+/// What kind of failure it was: of those that are alike one is told, and how many others there were.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The server says why, by this code: the query failed, or its session ended.
+    Refused(String),
+    Ended(String),
+    Closed,
+    Broke(ErrorKind),
+    Late,
+    Stopped,
+}
+
+impl Kind {
+    pub(crate) fn of(trouble: &Trouble) -> Self {
+        match trouble {
+            Trouble::Refused(refusal) => Self::Refused(refusal.code.clone()),
+            Trouble::Lost(Loss::Told(refusal)) => Self::Ended(refusal.code.clone()),
+            Trouble::Lost(Loss::Closed) => Self::Closed,
+            Trouble::Lost(Loss::Broke { kind, .. }) => Self::Broke(*kind),
+            Trouble::Late { .. } => Self::Late,
+            Trouble::Stopped { .. } | Trouble::Left { .. } => Self::Stopped,
+        }
+    }
+}
+
+/// As its row has it.
+pub(crate) fn words(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Refused(refusal) => refusal.words(),
+        Trouble::Lost(loss) => loss.to_string(),
+        Trouble::Late { why, .. } => why.clone(),
+        Trouble::Stopped { .. } | Trouble::Left { .. } => NOT_WAITED_FOR.to_owned(),
+    }
+}
+
+/// A run that somebody ended did what was asked; anything else did not. This process had not run for so long, since the answer before.
+pub(crate) fn failure(
+    trouble: &Trouble,
+    asker: &Asker<'_>,
+    number: &str,
+    stood_ns: u64,
+    stop: &Stop,
+) -> Option<Error> {
+    let address = asker.login.server.address();
+    match trouble {
+        Trouble::Stopped { .. } | Trouble::Left { .. } => None,
+        // What follows a request to cancel is nobody's fault.
+        Trouble::Refused(_) | Trouble::Lost(_) if stop.times() > 0 => None,
+        Trouble::Refused(refusal) => {
+            let to_do = asker.session.remedy(refusal, &asker.sql, asker.config);
+            Some(Error::run(format!("query {number} failed at {address}: {}; {to_do}", refusal.words())))
+        }
+        Trouble::Late { why, is_unanswered: true } => Some(Error::run(format!(
+            "query {number} was given up at {address}: {why}; see that the server can be reached (fathom probe {address} --connect), or give \
+             a query longer by --timeout"
+        ))),
+        Trouble::Late { why, is_unanswered: false } => Some(Error::run(format!(
+            "query {number} was given up at {address}: {why}; give a query longer by --timeout, or see what it waits for at the server"
+        ))),
+        Trouble::Lost(loss) => Some(Error::run(format!(
+            "query {number} has no whole answer from {address}: {loss}; {}",
+            of_a_lost_session(loss, asker.config, stood_ns)
+        ))),
+    }
+}
+
+/// What to do about a session that the server ended. One that is idle for longer than it allows, from one query to the next or while this
+/// process did not run, is ended before the next is asked: with a word, or without.
+fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64) -> String {
+    let log = "see the server's log for why it ended the session";
+    let beside = config.every.map_or_else(String::new, |every| format!(", beside the {every:?} of --every"));
+    let stood =
+        (stood_ns >= LONG_NS).then(|| format!("{} before that{beside}", time_or_dash(Some(stood_ns), 3)));
+    let was_idle = match loss {
+        Loss::Told(refusal) if !refusal.was_idle => return log.to_owned(),
+        Loss::Told(_) => true,
+        // One that says nothing may be one that says so nowhere.
+        Loss::Closed | Loss::Broke { .. } => false,
+    };
+    match (stood, config.every, was_idle) {
+        (Some(stood), _, true) => format!(
+            "this host stood still for {stood}, and the server lets no session idle for so long ({LIMITS})"
+        ),
+        (Some(stood), _, false) => format!(
+            "this host stood still for {stood}: a server may end a session whose client takes nothing, or asks nothing, for so \
+             long ({LIMITS}, net_write_timeout of MySQL); or {log}"
+        ),
+        (None, Some(every), true) => {
+            format!(
+                "it lets no session idle for the {every:?} of --every ({LIMITS}): ask more often, or raise it"
+            )
+        }
+        (None, Some(every), false) => {
+            format!("{log}; it may let none idle for the {every:?} of --every ({LIMITS})")
+        }
+        (None, None, _) => log.to_owned(),
+    }
+}
+
+/// What became of a query that the user ended, where that is not what the server makes of every such query.
+pub(crate) fn came_after(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Lost(loss) => format!(", and then {loss}"),
+        Trouble::Stopped { is_unanswered: true } => ", before its answer came".to_owned(),
+        Trouble::Left { why } => format!(", before its answer came{why}"),
+        Trouble::Stopped { is_unanswered: false } => ", before all of its answer was taken".to_owned(),
+        Trouble::Refused(_) | Trouble::Late { .. } => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Refusal;
+
+    /// The kind was read out of the words: two sessions that end by the same code, in other words, were of two kinds, and one whose words
+    /// have a bracket of their own was of another.
+    #[test]
+    fn what_is_alike_is_so_by_its_code() {
+        let told = |code: &str, message: &str| {
+            Trouble::Lost(Loss::Told(Refusal {
+                code: code.to_owned(),
+                message: message.to_owned(),
+                ..Refusal::default()
+            }))
+        };
+        let broke = |kind, words: &str| Trouble::Lost(Loss::Broke { kind, words: words.to_owned() });
+        let admin = told("57P01", "terminating connection due to administrator command");
+        assert_eq!(Kind::of(&admin), Kind::of(&told("57P01", "beende Verbindung (auf Befehl)")));
+        assert_ne!(Kind::of(&admin), Kind::of(&told("57P05", "idle")));
+        assert_ne!(Kind::of(&admin), Kind::of(&Trouble::Lost(Loss::Closed)));
+        let reset = broke(ErrorKind::ConnectionReset, "reset (os error 104)");
+        assert_eq!(Kind::of(&reset), Kind::of(&broke(ErrorKind::ConnectionReset, "reset")));
+        assert_ne!(Kind::of(&reset), Kind::of(&broke(ErrorKind::InvalidData, "nonsense (os error 104)")));
+    }
+}

@@ -1,0 +1,240 @@
+//! A query under way: what is seen and known of it, told to `fathom_core::query` in its order.
+
+use crate::channel::Channel;
+use crate::error::Refusal;
+use crate::looks::{Look, Looks};
+use crate::patience::Patience;
+use fathom_core::event::TcpInfo;
+use fathom_core::query::{Room, Rtt, ServerState, Timeline};
+use fathom_os::clock::mono_ns;
+use fathom_os::pause::Running;
+use std::collections::{HashMap, VecDeque};
+use std::mem::{replace, take};
+
+/// The kernel is asked what room there is at most so often where this side is busy with nothing but reading.
+pub(crate) const ROOM_EVERY_NS: u64 = 200_000;
+/// Looks that are remembered, and fewer say nothing.
+const LOOK_TIMES: std::ops::RangeInclusive<usize> = 5..=16;
+
+/// How long the latest looks took, and the first waits of answers: of a session, from one query to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Habits {
+    looks_ns: VecDeque<u64>,
+    first_waits_ns: VecDeque<u64>,
+}
+
+/// See the module.
+pub(crate) struct UnderWay {
+    pub(crate) line: Timeline,
+    pub(crate) patience: Patience,
+    looks: VecDeque<Look>,
+    /// When the latest of them was answered.
+    pub(crate) looked_ns: u64,
+    waits: HashMap<String, u64>,
+    pub(crate) began_ns: u64,
+    pub(crate) first_row_ns: Option<u64>,
+    pub(crate) rows: u64,
+    pub(crate) refusal: Option<Refusal>,
+    /// When bytes were last read.
+    pub(crate) read_ns: u64,
+    /// Since then bytes are waited for that have not come: a request was sent, or nothing was there.
+    pub(crate) waiting_since_ns: Option<u64>,
+    /// The least round trip that the kernel knew of when it began.
+    min_rtt_ns: Option<u64>,
+    /// When the latest request was sent, and whether anything of its answer has come.
+    requested_ns: u64,
+    is_answered: bool,
+    /// When the kernel was last asked what room there is.
+    asked_room_ns: u64,
+    habits: Habits,
+    /// The scheduler tells how late this side runs.
+    pub(crate) is_lateness_known: bool,
+    /// For how long this process did not run; and since it last did not, the kernel was not asked what had come.
+    pub(crate) stood_ns: u64,
+    has_stood: bool,
+    /// Rows came that were not worked on, or not for all of `--think`: the user ended the run, or the query took too long.
+    pub(crate) is_cut_short: bool,
+}
+
+/// What the kernel says before this side reads what came while it did not run: when, what, and since when nothing more came.
+pub(crate) type AfterPause = (u64, Room, u64);
+
+impl Habits {
+    fn keep(of: &mut VecDeque<u64>, ns: u64) {
+        of.push_back(ns);
+        if of.len() > *LOOK_TIMES.end() {
+            of.pop_front();
+        }
+    }
+
+    /// The path's round trip: no look is answered sooner. Set-ups of connections are few, and many of them of the beginning.
+    fn no_longer_than(&self, rtt: Rtt) -> Rtt {
+        if self.looks_ns.len() < *LOOK_TIMES.start() {
+            return rtt;
+        }
+        let mut sorted: Vec<_> = self.looks_ns.iter().copied().collect();
+        sorted.sort_unstable();
+        Rtt { ns: rtt.ns.min(sorted[sorted.len() / 2]).max(rtt.low_ns), ..rtt }
+    }
+}
+
+impl UnderWay {
+    /// One that begins now; the kernel's counters, and what earlier queries of the session left.
+    pub(crate) fn new(
+        began_ns: u64,
+        patience: Patience,
+        before: Option<&TcpInfo>,
+        habits: Habits,
+        is_lateness_known: bool,
+    ) -> Self {
+        Self {
+            line: Timeline::new(began_ns),
+            patience,
+            looks: VecDeque::new(),
+            looked_ns: 0,
+            waits: HashMap::new(),
+            began_ns,
+            first_row_ns: None,
+            rows: 0,
+            refusal: None,
+            read_ns: began_ns,
+            waiting_since_ns: None,
+            // It is 2^32 - 1 before there was any.
+            min_rtt_ns: before
+                .filter(|info| info.min_rtt_us > 0 && info.min_rtt_us < u32::MAX)
+                .map(|info| u64::from(info.min_rtt_us) * 1_000),
+            requested_ns: began_ns,
+            is_answered: false,
+            asked_room_ns: began_ns,
+            habits,
+            is_lateness_known,
+            stood_ns: 0,
+            has_stood: false,
+            is_cut_short: false,
+        }
+    }
+
+    /// For the next query of the session.
+    pub(crate) fn habits(&mut self) -> Habits {
+        take(&mut self.habits)
+    }
+
+    /// A request is sent now, over a path with this round trip. From here to the first bytes of its answer this side has nothing to do
+    /// but to wait, also where those come before the kernel has given back the call that sends (on one host they do).
+    pub(crate) fn request(&mut self, now: u64, rtt: Option<Rtt>) {
+        let rtt = rtt.map(|rtt| self.habits.no_longer_than(rtt.beside_own(self.own_round_trip_ns())));
+        self.line.request(now, rtt);
+        (self.waiting_since_ns, self.requested_ns, self.is_answered) = (Some(now), now, false);
+    }
+
+    /// No round trip of this path was longer at the least: what the kernel saw on this connection, what looks took, and
+    /// requests that were answered.
+    fn own_round_trip_ns(&self) -> u64 {
+        let waits = self.habits.first_waits_ns.iter().chain(&self.habits.looks_ns).copied();
+        self.min_rtt_ns.into_iter().chain(waits).min().unwrap_or(u64::MAX)
+    }
+
+    /// The first bytes of an answer came after so long.
+    pub(crate) fn answered(&mut self, waited_ns: u64) {
+        // Bytes that were there before the request are no answer to it.
+        if !replace(&mut self.is_answered, true) && waited_ns > 0 {
+            Habits::keep(&mut self.habits.first_waits_ns, waited_ns);
+        }
+    }
+
+    /// Tells of the looks of a turn that is over, and of one that should have come.
+    pub(crate) fn end_turn(&mut self, looks: Option<&Looks>, now: u64, waiting_since_ns: Option<u64>) {
+        // Asked first: one that comes meanwhile is noted.
+        let under_way = looks.and_then(Looks::under_way);
+        self.note_looks(looks, now, waiting_since_ns);
+        if let (Some(asked_ns), true) = (under_way, self.line.turns() > 0) {
+            self.line.unlooked(asked_ns, now);
+        }
+    }
+
+    /// Tells the timeline of the looks until then, of which it knows that this side was busy, or had waited since a moment.
+    pub(crate) fn note_looks(&mut self, looks: Option<&Looks>, until_ns: u64, waiting_since_ns: Option<u64>) {
+        let Some(looks) = looks else { return };
+        self.looks.extend(looks.seen());
+        self.looked_ns = self.looks.back().map_or(self.looked_ns, |look| look.at_ns);
+        while let Some(look) = self.looks.pop_front_if(|look| look.at_ns <= until_ns) {
+            match waiting_since_ns {
+                Some(since_ns) if look.at_ns > since_ns => self.line.still_waiting(since_ns, look.at_ns),
+                _ => self.line.busy_until(look.at_ns),
+            }
+            let state = look.state.believed(look.since, self.requested_ns);
+            self.line.look(look.asked_ns, look.at_ns, state);
+            Habits::keep(&mut self.habits.looks_ns, look.at_ns.saturating_sub(look.asked_ns));
+            if let (ServerState::Working, Some(wait)) = (state, look.wait) {
+                *self.waits.entry(wait).or_default() += 1;
+            }
+        }
+    }
+
+    /// This thread runs: of the pauses that it learns of now the query is told, before anything that comes after them is.
+    pub(crate) fn stood(&mut self, running: Option<&mut Running>, now: u64) {
+        let Some(running) = running else { return };
+        let pauses = running.runs(now);
+        if pauses.is_empty() {
+            return;
+        }
+        let mut pauses = pauses.to_vec();
+        // As they were noticed.
+        pauses.sort_unstable();
+        for (from_ns, to_ns) in pauses {
+            let from_ns = from_ns.max(self.began_ns);
+            self.line.stood(from_ns, to_ns);
+            self.patience.stood(from_ns, to_ns);
+            self.stood_ns += to_ns.saturating_sub(from_ns);
+            self.has_stood = true;
+        }
+    }
+
+    /// Asks the kernel how much room there is for more, if so long nobody did.
+    pub(crate) fn room(&mut self, channel: &Channel, looks: Option<&Looks>, now: u64, every_ns: u64) {
+        if take(&mut self.has_stood) {
+            if let Some((room, quiet_ns)) = channel.quiet_room() {
+                self.note_looks(looks, now, None);
+                self.line.room_after_pause(now, room, quiet_ns);
+            }
+        } else if now.saturating_sub(self.asked_room_ns) >= every_ns {
+            self.asked_room_ns = now;
+            if let Some(room) = channel.room() {
+                // Looks are in their order with it.
+                self.note_looks(looks, now, None);
+                self.line.room(now, room);
+            }
+        }
+    }
+
+    /// What the kernel says before this side reads what came while it did not run; `None`: it ran.
+    pub(crate) fn room_after_pause(&mut self, channel: &Channel) -> Option<AfterPause> {
+        let was_told = take(&mut self.has_stood);
+        let (room, quiet_ns) = was_told.then(|| channel.quiet_room())??;
+        Some((mono_ns(), room, quiet_ns))
+    }
+
+    /// What the server was seen to wait for at more than half of all looks: without one it was seen at work, or elsewhere, for longer.
+    pub(crate) fn waited_for(&mut self) -> Option<String> {
+        mostly(take(&mut self.waits), self.line.looks().into())
+    }
+}
+
+fn mostly(waits: HashMap<String, u64>, looks: u64) -> Option<String> {
+    waits.into_iter().find(|(_, n)| n.saturating_mul(2) > looks).map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of forty looks two saw it sleep, and the others at work: it did not wait for most of the time.
+    #[test]
+    fn what_is_seldom_seen_is_not_what_the_server_waited_for() {
+        let waits = |n| HashMap::from([("Timeout/PgSleep".to_owned(), n), ("IO/DataFileRead".to_owned(), 1)]);
+        assert_eq!(mostly(waits(2), 40), None);
+        assert_eq!(mostly(waits(20), 40), None);
+        assert_eq!(mostly(waits(21), 40).as_deref(), Some("Timeout/PgSleep"));
+        assert_eq!(mostly(HashMap::new(), 0), None);
+    }
+}
