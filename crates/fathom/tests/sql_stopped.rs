@@ -137,14 +137,14 @@ fn rows_that_are_copied_are_those_that_the_server_counts() {
 #[test]
 fn a_session_that_idles_for_too_long_is_told_so() {
     let Some(server) = Postgres::start() else { return };
-    let alter = "ALTER ROLE owner SET idle_session_timeout = '200ms'";
+    let alter = "ALTER ROLE owner SET idle_session_timeout = '1s'";
     server.ask(&["--count", "1", "--query", alter]);
-    let pauses = ["--query", "SELECT 1", "--count", "3", "--every", "500ms"];
+    let pauses = ["--query", "SELECT 1", "--count", "3", "--every", "1400ms"];
     let out = server.sql(&pauses).output().unwrap();
     let told = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!((out.status.code(), told.lines().count()), (Some(1), 1), "{told}");
     let says =
-        ["query 2 ", "(57P05)", "it lets no session idle for the 500ms of --every (idle_session_timeout"];
+        ["query 2 ", "(57P05)", "it lets no session idle for the 1.4s of --every (idle_session_timeout"];
     assert!(says.iter().all(|says| told.contains(says)), "{told}");
     // Asked often enough nobody idles, however long the run is.
     let outcome = server.ask(&["--query", "SELECT 1", "--count", "12", "--every", "50ms"]);
