@@ -87,14 +87,14 @@ pub(crate) struct Beside {
 
 impl Beside {
     /// Begins, and waits for the first.
-    pub(crate) fn begin(peer: Peer, stop: &Stop, record: Record, clock: Clock) -> Result<Self, Error> {
+    pub(crate) fn begin(peer: Peer, stop: &Stop, record: Record, clock: &Clock) -> Result<Self, Error> {
         let beside = Self { shared: Arc::default(), every: peer.every(), connection: 0 };
         let (own, theirs) = (beside.clone(), stop.clone());
         let of_thread = clock.clone();
         let run = move || own.measure(&peer, &theirs, &record, &of_thread);
         let spawned = std::thread::Builder::new().name("beside".into()).spawn(run);
         spawned.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
-        let patience = Limit::within(WITHIN, stop, &clock).impatient();
+        let patience = Limit::within(WITHIN, stop, clock).impatient();
         while beside.known().tries < FIRST && patience.check().is_ok() {
             drop(beside.shared.1.wait_timeout(beside.known(), Limit::PIECE));
         }
@@ -361,7 +361,7 @@ mod tests {
             let stop = Stop::default();
             let asked = stop.clone();
             let begun = std::thread::spawn(move || {
-                Beside::begin(Peer::Reflector(remote), &asked, record, Clock::default()).unwrap()
+                Beside::begin(Peer::Reflector(remote), &asked, record, &Clock::default()).unwrap()
             });
             let (silent, _) = listener.accept().unwrap();
             // It has asked, and waits.

@@ -113,7 +113,9 @@ impl Stood {
         let mut pauses = pauses.to_vec();
         // As they were noticed.
         pauses.sort_unstable();
-        pauses.into_iter().for_each(|(from_ns, to_ns)| self.pauses.add(from_ns.max(since_ns), to_ns));
+        for (from_ns, to_ns) in pauses {
+            self.pauses.add(from_ns.max(since_ns), to_ns);
+        }
         self.pauses.run_after(since_ns, time)
     }
 }

@@ -122,7 +122,7 @@ impl Asker<'_> {
             looks.query_ended();
         }
         let after = self.session.channel().info();
-        self.seam = Some(Seam { at_ns: mono_ns(), kernel: after.clone(), waited_ns: waited_after_ns });
+        self.seam = Some(Seam { at_ns: mono_ns(), kernel: after, waited_ns: waited_after_ns });
         let kernel = before.zip(after);
         let retransmits = kernel
             .as_ref()
@@ -201,13 +201,13 @@ impl Asker<'_> {
                             return Ok(());
                         }
                     }
-                    Step::Turn(out) => match run.patience.between_pieces() {
-                        Some(trouble) => return Err(trouble),
-                        None => {
-                            let rtt = self.beside.rtt(mono_ns());
-                            self.send(run, &out, rtt)?;
+                    Step::Turn(out) => {
+                        if let Some(trouble) = run.patience.between_pieces() {
+                            return Err(trouble);
                         }
-                    },
+                        let rtt = self.beside.rtt(mono_ns());
+                        self.send(run, &out, rtt)?;
+                    }
                     Step::Also(out) => self.send_all(&out, &run.patience)?,
                     Step::Over => return Ok(()),
                 }

@@ -79,7 +79,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         config.tell,
     )?;
     standing.record(record.clone());
-    let beside = Beside::begin(peer, stop, record.clone(), clock.clone())?;
+    let beside = Beside::begin(peer, stop, record.clone(), &clock)?;
     let mut outcome = Outcome::new(Asked {
         target: label,
         server_version: facts.version.clone(),

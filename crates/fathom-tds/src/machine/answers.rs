@@ -117,7 +117,7 @@ pub(super) fn seen(seeing: Seeing, seen: Option<(Doing, Waits)>) -> Tokens {
 }
 
 /// The answer to what a session knows by itself; to a setting, which is taken and ignored, an empty one.
-pub(super) fn own(question: Question, own: Own, tokens: &mut Tokens, of_a_call: bool) {
+pub(super) fn own(question: &Question, own: Own, tokens: &mut Tokens, of_a_call: bool) {
     let number = Value::Int(own.number as i32);
     let (columns, row): (&[(&str, Type)], Vec<Value>) = match question {
         Question::Version => {
@@ -126,7 +126,7 @@ pub(super) fn own(question: Question, own: Own, tokens: &mut Tokens, of_a_call: 
             (&[("version", Type::NVarChar(200))], vec![Value::Text(version)])
         }
         Question::Spid => (&[("spid", Type::Int)], vec![number]),
-        Question::Number(number) => (&[("", Type::Int)], vec![Value::Int(number)]),
+        Question::Number(number) => (&[("", Type::Int)], vec![Value::Int(*number)]),
         // The columns of the view of that name, in its order.
         Question::Waits => (
             &[

@@ -382,7 +382,7 @@ impl Session {
                     is_encrypted: self.secure.is_some(),
                     waits: self.waits,
                 };
-                answers::own(question, own, &mut tokens, of_a_call);
+                answers::own(&question, own, &mut tokens, of_a_call);
             }
             Err(why) => {
                 tokens.error(50_000, &why);
