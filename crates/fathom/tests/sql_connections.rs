@@ -15,7 +15,7 @@ use support::database::{PASSWORD, result, says_the_same};
 use support::mariadb::Mariadb;
 use support::postgres::Postgres;
 use support::probe::assert_sound;
-use support::reflector::{Echo, Reflector as _};
+use support::reflector::Echo;
 
 fn number(of: &Value, name: &str) -> u64 {
     of[name].as_u64().unwrap_or_else(|| panic!("{name}: {of:#}"))
