@@ -49,6 +49,8 @@ pub(crate) struct Connection {
     failure: Failure,
     /// Whether it waits in the server's queue of unfinished turns.
     pub(crate) queued: bool,
+    /// Whether the kernel tells the loop of it; else the loop tries it.
+    pub(crate) told: bool,
 }
 
 /// Bytes read and not yet written, not yet stamped either: they are stamped when they go, so that a stamp always
@@ -145,6 +147,7 @@ impl Connection {
             intake: Intake::new(None),
             failure: Failure::NotTold,
             queued: false,
+            told: true,
         }
     }
 

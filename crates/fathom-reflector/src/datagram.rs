@@ -8,7 +8,7 @@
 
 use crate::address::Protocol;
 use crate::connection::{Connection, Shared};
-use crate::flows::Flows;
+use crate::flows::{Flows, Others};
 use crate::frame::{Frame, frame_of};
 use crate::guard::Guard;
 use crate::stamp::Sessions;
@@ -116,5 +116,6 @@ fn prepare(
     } else {
         shared.questions += 1;
     }
-    stamper.pass_answering(view, bytes, |question| flows.reply(question, slots, &shared.clock));
+    let others = Others::all(slots);
+    stamper.pass_answering(view, bytes, |question| flows.reply(question, &others, &shared.clock));
 }

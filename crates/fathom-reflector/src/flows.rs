@@ -79,6 +79,38 @@ impl Datagrams {
     }
 }
 
+/// The open connections, but for the one that has its turn, if one has: it is changed meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Others<'a> {
+    before: &'a [Option<Connection>],
+    after: &'a [Option<Connection>],
+}
+
+impl<'a> Others<'a> {
+    /// All of them.
+    pub(crate) fn all(slots: &'a [Option<Connection>]) -> Self {
+        Self { before: slots, after: &[] }
+    }
+
+    /// The connection of a slot, and the others. In its place, since a move out of it and back takes time from a message that
+    /// is under way.
+    pub(crate) fn than(
+        slot: usize,
+        slots: &'a mut [Option<Connection>],
+    ) -> Option<(&'a mut Connection, Self)> {
+        let (before, rest) = slots.split_at_mut_checked(slot)?;
+        let (own, after) = rest.split_first_mut()?;
+        Some((own.as_mut()?, Self { before, after }))
+    }
+
+    /// What is in a slot.
+    fn at(&self, slot: u32) -> Option<&'a Connection> {
+        let slot = slot as usize;
+        let after = || self.after.get(slot.checked_sub(self.before.len() + 1)?);
+        self.before.get(slot).or_else(after)?.as_ref()
+    }
+}
+
 /// The connections that are remembered.
 #[derive(Debug)]
 pub(crate) struct Flows {
@@ -133,15 +165,10 @@ impl Flows {
     }
 
     /// What to say. `None`: nothing, because a connection asks about itself, which it shows by its echoes.
-    pub(crate) fn reply(
-        &self,
-        question: &Question,
-        slots: &[Option<Connection>],
-        clock: &Clock,
-    ) -> Option<Reply> {
+    pub(crate) fn reply(&self, question: &Question, others: &Others<'_>, clock: &Clock) -> Option<Reply> {
         let key = Key { session: question.session, connection: question.connection };
-        // The slot of the connection that has its turn, and so asks, is empty meanwhile.
-        let open = self.open.get(&key).map(|&slot| slots[slot as usize].as_ref());
+        // The connection that has its turn, and so asks, is not among them.
+        let open = self.open.get(&key).map(|&slot| others.at(slot));
         let ended = self.ended.get(&key);
         let silence = question.silence();
         if question.about == About::Reflector {
@@ -186,7 +213,7 @@ mod tests {
 
     fn reply(flows: &Flows, connection: u32, about: About) -> Option<Reply> {
         let question = Question { session: 5, connection, number: 0, about };
-        flows.reply(&question, &[], &Clock::new(7))
+        flows.reply(&question, &Others::all(&[]), &Clock::new(7))
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The event loop: one thread, every socket, but for a connection that is [`alone`](crate::alone).
 
 mod accept;
+mod spin;
 
 use crate::address::Protocol;
 use crate::alone::{Alone, Returned, Streak};
@@ -9,7 +10,7 @@ use crate::config::Config;
 use crate::connection::{Connection, Read, Shared, Turn};
 use crate::datagram::Datagrams;
 use crate::error::Error;
-use crate::flows::{Ended, Flows};
+use crate::flows::{Ended, Flows, Others};
 use crate::guard::Guard;
 use crate::help;
 use crate::idle::IdleQueue;
@@ -33,10 +34,6 @@ use std::time::Duration;
 const WAKER: Token = Token(0);
 const FIRST_SOCKET: usize = 1;
 const EVENTS_A_TURN: usize = 1_024;
-/// With `--spin`, so many connections at most are tried without asking the kernel which has something...
-const SPUN_ON: u32 = 4;
-/// ...so often before it is asked for anything else.
-const SPINS_A_TURN: u32 = 64;
 /// A UDP peer counts as present for so long after its last datagram.
 const UDP_PRESENT_NS: u64 = 10_000_000_000;
 
@@ -51,6 +48,8 @@ pub(crate) struct Server {
     slots: Vec<Option<Connection>>,
     free: Vec<u32>,
     open: u32,
+    /// Those of which the kernel does not tell.
+    untold: u32,
     max_connections: u32,
     /// Tokens whose turn ended before their work did; with edge-triggered readiness nobody else would tell.
     unfinished: Vec<Token>,
@@ -102,6 +101,7 @@ impl Server {
             slots: Vec::new(),
             free: Vec::new(),
             open: 0,
+            untold: 0,
             max_connections,
             unfinished: Vec::new(),
             shared: Shared::new(Clock::new(identity)),
@@ -191,28 +191,6 @@ impl Server {
         self.tally.paused_ns = self.shared.clock.paused_ns(mono_ns());
         self.tally.uptime_ns = mono_ns() - started_ns;
         Ok(self.tally)
-    }
-
-    /// With `--spin`, tries the connections themselves for a while: asking the kernel which of them has something costs as
-    /// much as the read. Not while there are datagrams, which would wait for it.
-    fn spin_on(&mut self) {
-        let few = (1..=SPUN_ON).contains(&self.open);
-        if !few || self.datagrams.active_ns.is_some() || !self.unfinished.is_empty() {
-            return;
-        }
-        // None comes meanwhile, and slots stay when many connections have gone.
-        let open = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_some());
-        let open: Vec<usize> = open.map(|(slot, _)| slot).collect();
-        for _ in 0..SPINS_A_TURN {
-            for &slot in &open {
-                let Some(connection) = &mut self.slots[slot] else { continue };
-                // Only where something came is it served: a connection goes out of its slot for that, and a try that finds
-                // nothing is to be as short as it can.
-                if let Some(read) = connection.try_read(&mut self.shared) {
-                    self.serve_connection(slot, Token(FIRST_SOCKET + self.sockets.len() + slot), Some(read));
-                }
-            }
-        }
     }
 
     /// Sends a connection to a thread of its own where it is back to back and nothing else has happened for a while.
@@ -316,10 +294,10 @@ impl Server {
     }
 
     fn serve_connection(&mut self, slot: usize, token: Token, read: Option<Read>) {
-        // Out of its slot meanwhile, so that it can ask about all the others.
-        let Some(mut connection) = self.slots[slot].take() else { return };
-        let (flows, slots) = (&self.flows, &self.slots);
-        let ask = |question: &Question, clock: &Clock| flows.reply(question, slots, clock);
+        // It may ask about all the others.
+        let Some((connection, others)) = Others::than(slot, &mut self.slots) else { return };
+        let flows = &self.flows;
+        let ask = |question: &Question, clock: &Clock| flows.reply(question, &others, clock);
         let turn = connection.turn(read, &mut self.shared, &ask);
         if let Some(key) = connection.introduces_itself() {
             self.flows.opened(key, slot as u32);
@@ -327,7 +305,6 @@ impl Server {
         if turn == Turn::Unfinished && !std::mem::replace(&mut connection.queued, true) {
             self.unfinished.push(token);
         }
-        self.slots[slot] = Some(connection);
         self.after_turn(slot, &turn);
     }
 
@@ -384,6 +361,7 @@ impl Server {
             }
             connection.release(&mut self.shared);
             self.segments.set(slot as u32, None);
+            self.untold -= u32::from(!connection.told);
             // It goes with the socket anyway; some systems want to be told.
             let _ = self.poll.registry().deregister(connection.stream());
             self.free.push(slot as u32);

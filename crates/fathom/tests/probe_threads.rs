@@ -4,7 +4,8 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use support::needs;
@@ -148,6 +149,75 @@ fn the_pause_clocks_wake_up_rarely_beside_a_ping_pong() {
     }
 }
 
+/// The kernel tells a reactor of each message before it can be read, which takes time from every round trip: so back to back neither end's
+/// reactor knows of the connection. Others come and go meanwhile at a reflector that spins, more than it tries at a time, and one that
+/// does not read for a while: each has its echo.
+#[test]
+#[cfg(target_os = "linux")]
+fn no_reactor_is_told_of_a_connection_that_is_back_to_back() {
+    for spin in [&[][..], &["--spin"]] {
+        let echo = Echo::start_as(spin);
+        let home = tempfile::tempdir().expect("a directory");
+        let options = spin.join(" ");
+        let line = format!("{} --ping-pong --record r --json --quiet {options}", echo.address());
+        let listening = told_of(echo.pid());
+        let probe = Probe::start(home.path(), &line);
+        let aside = || {
+            wait_for_events(&home.path().join("r"), "a connection", |e| {
+                !of_kind(e, "connection.opened").is_empty()
+            });
+            support::wait_for("both reactors to be told nothing", || {
+                (told_of(probe.pid()) == 0 && told_of(echo.pid()) == listening).then_some(())
+            });
+        };
+        aside();
+        let mut others: Vec<TcpStream> =
+            (0..6).map(|_| TcpStream::connect(echo.address()).expect("a connection")).collect();
+        for other in &mut others {
+            echoes(other, b"is anybody there");
+        }
+        let mut lazy = others.remove(0);
+        drop(others);
+        lazy.set_nonblocking(true).expect("a mode");
+        let (piece, mut written) = (vec![7; 65_536], 0);
+        // Until nobody takes any more: not this kernel, nor the reflector, nor its kernel.
+        while let Ok(n) = lazy.write(&piece) {
+            written += n;
+        }
+        lazy.set_nonblocking(false).expect("a mode");
+        let mut read = vec![0; written];
+        lazy.read_exact(&mut read).expect("all of it");
+        assert!(read.iter().all(|byte| *byte == 7));
+        drop(lazy);
+        aside();
+        probe.signal("INT");
+        let summary = probe.finish().summary();
+        assert_eq!(summary["answered"], summary["due"], "{options}: {summary}");
+        assert_sound(&home.path().join("r"));
+    }
+}
+
+/// How many sockets the reactors of a process are told of (proc(5), fdinfo of an epoll descriptor).
+#[cfg(target_os = "linux")]
+fn told_of(pid: u32) -> usize {
+    let is_socket = |fd: &str| {
+        std::fs::read_link(format!("/proc/{pid}/fd/{fd}"))
+            .is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
+    };
+    let all = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("its descriptors").flatten();
+    let told = all.filter_map(|info| std::fs::read_to_string(info.path()).ok());
+    let told = told.flat_map(|info| info.lines().map(str::to_owned).collect::<Vec<_>>());
+    let told = told.filter_map(|line| Some(line.strip_prefix("tfd:")?.split_whitespace().next()?.to_owned()));
+    told.filter(|fd| is_socket(fd)).count()
+}
+
+fn echoes(stream: &mut TcpStream, text: &[u8]) {
+    stream.write_all(text).expect("written");
+    let mut echo = vec![0; text.len()];
+    stream.read_exact(&mut echo).expect("an echo");
+    assert_eq!(echo, text);
+}
+
 /// How often a thread of this name gave its processor away of its own (`proc_pid_status`(5)); `None`: there is none.
 #[cfg(target_os = "linux")]
 fn wake_ups(pid: u32, name: &str) -> Option<u64> {
@@ -208,7 +278,7 @@ fn what_ends_one_thread_for_good_ends_them_all() {
     std::thread::spawn(move || {
         let mut greeted = Vec::new();
         for mut peer in listener.incoming().flatten() {
-            let _ = std::io::Write::write_all(&mut peer, b"220 welcome\r\n");
+            let _ = peer.write_all(b"220 welcome\r\n");
             greeted.push(peer);
         }
     });

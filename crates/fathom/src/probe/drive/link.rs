@@ -6,6 +6,7 @@ use fathom_core::stream::Counted;
 use fathom_os::interfaces;
 use fathom_os::socket::{self, IcmpError};
 use fathom_os::timestamps::{self, TxKind};
+use mio::event::Source;
 use mio::net::{TcpStream, UdpSocket};
 use rustls::ClientConnection;
 use std::collections::BTreeMap;
@@ -31,6 +32,15 @@ pub(super) enum Stage {
     Closing,
 }
 
+/// By what the driver learns that something came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    /// The reactor tells.
+    Reactor,
+    /// It is read all the time, and the reactor does not know of it.
+    Reads,
+}
+
 /// A socket and what the driver knows of it.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -44,6 +54,7 @@ pub(super) struct Link {
     pub(super) stamped: bool,
     /// Whether a read of it can wait for its bytes.
     pub(super) reads_wait: bool,
+    pub(super) news: News,
     /// Whether a send has failed and the probe is not told yet: what had come before is read first.
     pub(super) broken: bool,
 }
@@ -106,6 +117,14 @@ impl Links {
 }
 
 impl Socket {
+    /// As the reactor knows it.
+    pub(super) fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Tcp(s) => s,
+            Self::Udp(s) => s,
+        }
+    }
+
     pub(super) fn local(&self) -> String {
         let local: io::Result<SocketAddr> = match self {
             Self::Tcp(s) => s.local_addr(),

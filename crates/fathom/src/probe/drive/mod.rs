@@ -26,8 +26,7 @@ use fathom_os::clock::{mono_ns, utc_ns, wall_clock_error_ns};
 use fathom_os::reactor::{self, Reactor};
 use fathom_os::socket::{self, TcpOptions};
 use fathom_os::timestamps;
-use link::{Link, Links, Socket, Stage};
-use mio::event::Source;
+use link::{Link, Links, News, Socket, Stage};
 use mio::{Interest, Token};
 use pauses::Pauses;
 use std::collections::VecDeque;
@@ -58,6 +57,8 @@ pub(super) struct Driver<'a> {
     pauses: Option<Pauses>,
     load: Option<Load>,
     poll_budget: PollBudget,
+    /// Connections that the reactor does not know of: see [`News::Reads`].
+    aside: Vec<LinkId>,
     /// Connections that could not be written to, until the probe is told: an echo that has been read is looked at first.
     broken: VecDeque<(LinkId, io::Error)>,
     stop: Stop,
@@ -93,6 +94,7 @@ impl<'a> Driver<'a> {
             pauses: None,
             load: None,
             poll_budget: PollBudget::default(),
+            aside: Vec::new(),
             broken: VecDeque::new(),
             stops_seen: 0,
             config,
@@ -131,6 +133,7 @@ impl<'a> Driver<'a> {
             if waits {
                 self.rest_until(deadline.unwrap_or(u64::MAX));
             }
+            self.return_to_reactor();
             self.reactor.wait(&mut events, deadline, !waits)?;
             for event in &events {
                 if !reactor::is_own(event.token()) {
@@ -338,8 +341,10 @@ impl<'a> Driver<'a> {
         });
     }
 
-    fn register(&self, socket: &mut impl Source, id: LinkId) -> io::Result<()> {
-        self.reactor.registry().register(socket, Token(id.place), Interest::READABLE | Interest::WRITABLE)
+    /// Has the reactor tell of a socket.
+    fn register(reactor: &Reactor, socket: &mut Socket, id: LinkId) -> io::Result<()> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        reactor.registry().register(socket.source(), Token(id.place), both)
     }
 
     /// Begins to connect.
@@ -348,24 +353,20 @@ impl<'a> Driver<'a> {
         let keep_icmp = purpose == Purpose::Canary;
         let since_ns = mono_ns();
         let begun = match self.config.transport {
-            Transport::Udp => {
-                socket::connect_udp_with(remote, source, dscp, keep_icmp).and_then(|mut socket| {
-                    self.register(&mut socket, id)?;
-                    Ok(Socket::Udp(socket))
-                })
-            }
+            Transport::Udp => socket::connect_udp_with(remote, source, dscp, keep_icmp).map(Socket::Udp),
             Transport::Tcp => {
                 let user_timeout = self.config.user_timeout.filter(|_| !keep_icmp);
                 let user_timeout_ms =
                     user_timeout.map(|d| d.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
                 let options =
                     TcpOptions { source, dscp, user_timeout_ms, keep_icmp, ..TcpOptions::default() };
-                socket::connect_tcp(remote, &options).and_then(|mut socket| {
-                    self.register(&mut socket, id)?;
-                    Ok(Socket::Tcp(socket))
-                })
+                socket::connect_tcp(remote, &options).map(Socket::Tcp)
             }
         };
+        let begun = begun.and_then(|mut socket| {
+            Self::register(&self.reactor, &mut socket, id)?;
+            Ok(socket)
+        });
         self.probe.handle(since_ns, Input::Connecting { link: id, since_ns });
         match begun {
             Ok(socket) => {
@@ -379,6 +380,7 @@ impl<'a> Driver<'a> {
                     remote,
                     stamped,
                     reads_wait,
+                    news: News::Reactor,
                     broken,
                 });
                 if self.config.transport == Transport::Udp {

@@ -4,10 +4,14 @@
 //! Through the reactor a round trip takes a wait, a read and a write, and the read begins after the wake-up. With one
 //! connection the read itself can wait; with `--spin` it can be tried again and again. Everything else (timers, the
 //! end of the run, names, pauses) is looked at every few milliseconds.
+//!
+//! Such a connection is taken out of the reactor. Of one that is in it, the kernel tells the reactor before the echo can be
+//! read, each time.
 
 use super::Driver;
-use super::link::Socket;
+use super::link::{News, Socket, Stage};
 use crate::probe::config::{Config, Transport};
+use fathom_core::probe::LinkId;
 use fathom_core::schedule::Pace;
 use std::time::Duration;
 
@@ -19,6 +23,8 @@ const LOOK_EVERY_NS: u64 = 10_000_000;
 /// ...and spinning, the timers after so many tries that found nothing, back to back: a reading of the clock costs a
 /// quarter of a try.
 const TRIES: u32 = 32;
+/// Where it is known what that saves, and that nothing is lost by it (epoll(7)).
+const LEAVES_REACTOR: bool = cfg!(target_os = "linux");
 /// The place of the link of a run that has only one.
 const ALONE: usize = 0;
 
@@ -80,6 +86,7 @@ impl Driver<'_> {
             for i in 0..self.probe.lanes() {
                 let open = self.links.at(i).map(|link| link.id);
                 if let Some(id) = open.filter(|id| self.probe.awaits_echo(*id)) {
+                    self.leave_reactor(id);
                     came |= self.read_once(id, false).is_some();
                 }
             }
@@ -92,7 +99,45 @@ impl Driver<'_> {
 
     fn wait_in_read(&mut self, now: u64) -> bool {
         let open = self.links.at(ALONE).map(|link| link.id);
+        let Some(id) = open.filter(|id| self.probe.awaits_echo(*id)) else { return false };
+        self.leave_reactor(id);
         self.rest_until(now + READ_WAITS.as_nanos() as u64);
-        open.is_some_and(|id| self.probe.awaits_echo(id) && self.read_once(id, true).is_some())
+        self.read_once(id, true).is_some()
+    }
+
+    /// Back to back the reactor is not told of a connection that is read all the time.
+    fn leave_reactor(&mut self, id: LinkId) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        let told = link.news == News::Reactor && matches!(link.stage, Stage::Open);
+        if !LEAVES_REACTOR || !told || self.config.pace != Pace::PingPong {
+            return;
+        }
+        if self.reactor.registry().deregister(link.socket.source()).is_ok() {
+            link.news = News::Reads;
+            self.aside.push(id);
+        }
+    }
+
+    /// Tells the reactor again of those from which something else than an echo is wanted. What came meanwhile is news to it.
+    pub(super) fn return_to_reactor(&mut self) {
+        if self.aside.is_empty() {
+            return;
+        }
+        let only_echoes = self.probe.only_awaits_echoes();
+        for id in std::mem::take(&mut self.aside) {
+            if only_echoes && self.probe.awaits_echo(id) {
+                self.aside.push(id);
+                continue;
+            }
+            let Some(link) = self.links.get_mut(id) else { continue };
+            match Self::register(&self.reactor, &mut link.socket, id) {
+                Ok(()) => link.news = News::Reactor,
+                Err(e) => {
+                    link.broken = true;
+                    self.broken.push_back((id, e));
+                }
+            }
+        }
+        self.obey();
     }
 }
