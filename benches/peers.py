@@ -10,6 +10,9 @@ fathom records every sample. Places: loopback, and a veth pair between two names
 * spinning: reads are tried again without waiting (sockperf: --nonblocked --recv_looping_num -1). qperf, netperf and
   neper have no such mode.
 
+With --duties the C program takes on what fathom has to do besides, one duty after the other (floor.c says what they are):
+what remains between the last of these rows and fathom's is no duty's.
+
 A ratio is the median of the ratios within a round. qperf prints a mean only, and half of it. netperf prints whole
 microseconds, and it and neper no p99.9. Peers that are not on PATH are named and left out: sockperf, qperf, netperf with
 netserver, neper's tcp_rr.
@@ -19,6 +22,7 @@ import argparse
 import collections
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -39,6 +43,7 @@ RELEASE = HERE.parent / "target/release/fathom"
 PLACES, MODES = ("loopback", "veth"), ("blocking", "awake", "spinning")
 KEYS = ("p50", "p99", "p99_9", "mean", "per_s")
 SIZE, WARM_UP, PORT = 64, 1_000, 7_107
+DUTIES = ("looks", "stamps", "checks", "records", "told")
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--quick", action="store_true", help="4 rounds of 1 s (default: 12 of 4 s)")
@@ -49,6 +54,9 @@ parser.add_argument("--rounds", type=int, metavar="N")
 parser.add_argument("--seconds", type=int, metavar="S", help="of each run")
 parser.add_argument(
     "--parts", action="store_true", help="also our probe with the floor's server, and the other way round"
+)
+parser.add_argument(
+    "--duties", action="store_true", help="also the floor with fathom's duties, one after the other"
 )
 parser.add_argument(
     "--fathom", default=str(RELEASE), metavar="FILE", help="the binary to measure (default: %(default)s)"
@@ -147,13 +155,23 @@ def contenders(floor):
     flag = {False: [], True: ["--spin"]}
     nonblocked = {False: [], True: ["--nonblocked", "--recv_looping_num=-1"]}
 
-    def floor_server(spins):
-        return [floor, "server", str(PORT), *spin[spins]]
+    def floor_server(spins, duties=()):
+        return [floor, "server", str(PORT), *spin[spins], *duties]
 
-    def floor_client(address, spins, work):
+    def floor_client(address, spins, work, duties=()):
         # As many as take about the time that the others are given.
         count = SECONDS * (60_000 if spins else 20_000)
-        return [floor, "client", address, str(PORT), str(count), str(SIZE), str(WARM_UP), *spin[spins]]
+        numbers = [str(PORT), str(count), str(SIZE), str(WARM_UP)]
+        return [floor, "client", address, *numbers, *spin[spins], *duties]
+
+    def with_duties(count):
+        duties = DUTIES[:count]
+        return Contender(
+            f"+{duties[-1]}",
+            functools.partial(floor_server, duties=duties),
+            functools.partial(floor_client, duties=duties),
+            read_floor,
+        )
 
     def echo(spins):
         return [ARGUMENTS.fathom, "echo", "--tcp-only", "--listen", f"0.0.0.0:{PORT}", *flag[spins]]
@@ -176,6 +194,8 @@ def contenders(floor):
     ports = ["-C", str(PORT), "-P", str(PORT + 1)]
     sizes = ["-Q", str(SIZE), "-R", str(SIZE)]
     yield Contender("floor", floor_server, floor_client, read_floor)
+    if ARGUMENTS.duties:
+        yield from (with_duties(count) for count in range(1, len(DUTIES) + 1))
     yield Contender("fathom", echo, probe, read_fathom)
     if ARGUMENTS.parts:
         yield Contender("probe>floor", floor_server, probe, read_fathom)
@@ -292,13 +312,13 @@ def middle(results, key):
 def tell(place, mode, results):
     print(f"{place}, {mode}: {ROUNDS} rounds of {SECONDS} s, µs")
     head = " ".join(f"{name:>8}" for name in ("p50", "p99", "p99.9", "mean", "per s"))
-    print(f"  {'':<12} {head}   p50 to floor's       round trips/s to floor's")
+    print(f"  {'':<12} {head}   p50 to floor's        p99 to floor's        round trips/s to floor's")
     figures, beside = {}, collections.defaultdict(dict)
     for name, runs in results.items():
         row = {key: middle(runs, key) for key in KEYS}
         cells = [f"{row[key] / 1e3:8.2f}" if row[key] else f"{'-':>8}" for key in KEYS[:-1]]
         text = f"  {name:<12} {' '.join(cells)} {row['per_s']:8.0f}"
-        for key in ("p50", "per_s") if "floor" in results else ():
+        for key in ("p50", "p99", "per_s") if "floor" in results else ():
             found = row[f"{key}_to_floor"] = ratio(results, name, "floor", key)
             text += (
                 f"   {found['median']:.3f} ({found['low']:.3f}-{found['high']:.3f})"
