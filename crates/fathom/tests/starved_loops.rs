@@ -85,6 +85,9 @@ fn assert_gaps_are_pauses(dir: &Path) -> usize {
     gaps.len()
 }
 
+/// As long as the run is to take.
+const FOR: Duration = Duration::from_secs(5);
+
 #[test]
 fn a_probe_that_spins_on_a_busy_processor_tells_its_pauses() {
     let echo = Echo::start("127.0.0.1");
@@ -94,8 +97,10 @@ fn a_probe_that_spins_on_a_busy_processor_tells_its_pauses() {
     wait_for_events(&home.path().join("r"), "a connection", |e| has_kind(e, "connection.opened"));
     let burner = burn("0");
     humble(probe.pid());
-    let summary = probe.finish().summary();
+    // For so long it is kept from running. On a machine without other load it is hardly let come to its end either.
+    std::thread::sleep(FOR);
     drop(burner);
+    let summary = probe.finish().summary();
     assert!(assert_gaps_are_pauses(&home.path().join("r")) > 0, "it was not kept from running: {summary}");
     let events = events(&home.path().join("r"));
     for explained in of_kind(&events, "connection.explained") {
@@ -112,8 +117,10 @@ fn a_reflector_that_spins_on_a_busy_processor_tells_its_pauses() {
     wait_for_events(&home.path().join("r"), "a connection", |e| has_kind(e, "connection.opened"));
     let burner = burn("0");
     humble(echo.pid());
-    let summary = probe.finish().summary();
+    // For so long it is kept from running. On a machine without other load it is hardly let come to its end either.
+    std::thread::sleep(FOR);
     drop(burner);
+    let summary = probe.finish().summary();
     assert!(assert_gaps_are_pauses(&home.path().join("r")) > 0, "it was not kept from running: {summary}");
 }
 
