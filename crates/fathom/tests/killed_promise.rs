@@ -90,10 +90,16 @@ fn kills(words: &str, rule: Rule, times: u64) {
     }
 }
 
-/// Waits until there is another recording.
+/// Waits until there is another recording, and the one before says so: in between a loss may be told by both.
 fn await_a_seam(kept: &Path) {
     let before = recordings(kept).len();
-    wait_for("a seam", || (recordings(kept).len() > before).then_some(()));
+    let is_followed = |dir: &PathBuf| {
+        std::fs::read_to_string(dir.join("events.jsonl")).is_ok_and(|log| log.contains("recording.rotated"))
+    };
+    wait_for("a seam", || {
+        let all = recordings(kept);
+        (all.len() > before && all.iter().rev().nth(1).is_some_and(is_followed)).then_some(())
+    });
 }
 
 fn kill(words: &str, rule: Rule, before_look: Duration, behind_a_seam: bool) {
