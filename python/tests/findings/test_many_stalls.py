@@ -90,4 +90,5 @@ def test_four_times_the_events_take_four_times_as_long(kind, tmp_path):
 
     cost(100)
     few, many = cost(4_000), cost(16_000)
-    assert many < 8 * few, (few, many)
+    # Sixteen times as long, where each event were held against each other (9.1 was seen beside others).
+    assert many < 12 * few, (few, many)
