@@ -57,12 +57,20 @@ impl Recorded {
     }
 
     /// Where a direction is told it is the one that was lost. Of a fault of both ways either is right: what was on its way
-    /// tells.
+    /// tells. What is said of a silence that is left out is the machine's.
     pub(crate) fn wrong_direction(&self, direction: Option<&str>) -> Option<String> {
         let right = direction?;
-        let explained = of_kind(&self.events, "connection.explained").into_iter();
-        let mut told = explained.filter_map(|event| Some((event, event["direction"].as_str()?)));
-        told.find(|(_, told)| *told != right).map(|(event, _)| format!("{right} was lost: {event}"))
+        let told =
+            self.events.iter().enumerate().filter(|(_, event)| event["kind"] == "connection.explained");
+        let mut told = told.filter_map(|(at, event)| Some((at, event, event["direction"].as_str()?)));
+        let wrong = told.find(|&(at, event, told)| {
+            let mut before = self.events[..at].iter().rev();
+            let ended = before
+                .find(|ended| ended["kind"] == "stall.ended" && ended["connection"] == event["connection"]);
+            let left_out = event["about"] == "stall" && ended.is_some_and(|ended| !is_long(ended));
+            told != right && !left_out
+        });
+        wrong.map(|(_, event, _)| format!("{right} was lost: {event}"))
     }
 
     /// The latest that a sample went out after it was due.
@@ -185,7 +193,8 @@ pub(crate) fn long_stalls(recorded: &Recorded, rate: usize, story: Story) -> Opt
     let lateness_ns = recorded.lateness_ns();
     // The first sample into the silence went out a pace after it began, or so much later; one that was on its way is a
     // round trip older. It came back with the retransmission after the fault, which is after as long again at the most.
-    let least = fault_ns.saturating_sub(pace_ns + lateness_ns);
+    // A busy machine begins a fault late and ends it in time: a tenth.
+    let least = (fault_ns - fault_ns / 10).saturating_sub(pace_ns + lateness_ns);
     let most = 2 * fault_ns + pace_ns + lateness_ns + 2_000_000_000;
     let aftermaths = aftermaths(&recorded.events);
     let ended = recorded.events.iter().enumerate().filter(|(_, event)| event["kind"] == "stall.ended");
