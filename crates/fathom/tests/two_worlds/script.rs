@@ -133,16 +133,19 @@ impl Story {
     /// meanwhile is older than the pause, and says that the way back held it up, which is so; the next one tells of the
     /// pause.
     /// In the same way a sample that the probe's process sent meanwhile waits for all of its own host's pause, and that is
-    /// a stall.
+    /// a stall; in which the run is ended, where its echo does not come at once after the last one.
     pub(crate) fn as_told(self, mut told: Vec<Vec<String>>) -> Vec<Vec<String>> {
         let (one, other) = match self {
             Self::Refused(_) => ("closed: reset", "closed: peer_closed"),
             Self::Survives("peer_paused") => ("stall: path_down", "stall: peer_paused"),
             Self::Paused => {
-                let own = ["stall.began", "stall.ended: recovered", "stall: local_paused"];
+                let over = ["stall.began", "stall.ended: recovered", "stall: local_paused"];
+                let goes_on = ["stall.began", "stall goes on: not wrong"];
                 for told in &mut told {
-                    while let Some(at) = told.windows(own.len()).position(|stall| stall == own) {
-                        told.drain(at..at + own.len());
+                    for own in [&over[..], &goes_on[..]] {
+                        while let Some(at) = told.windows(own.len()).position(|stall| stall == own) {
+                            told.drain(at..at + own.len());
+                        }
                     }
                 }
                 return told;
