@@ -19,8 +19,8 @@ const PROMISED: Duration = Duration::from_millis(1_500);
 /// How long before the kill it is looked at how long they wait: those that send, and the one that writes.
 const LOOK: Duration = Duration::from_secs(3);
 const THREADS: [&str; 2] = ["probe", "record"];
-/// How long a run goes on before that at the least. No thread waits for longer than it is looked at: samples of this time are
-/// older than what is promised, whatever the host does.
+/// How long a run goes on before that at the least: with it there are samples that are older than what is promised, wherever a host
+/// is judged at all (it holds a probe up for less than half of the look).
 const BEFORE: Duration = Duration::from_millis(2_500);
 
 /// Two seams and more in a run, and a kill at any distance from one.

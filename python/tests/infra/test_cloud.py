@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from support.lab_of_tofu import GIVEN, Cloud
+from support.lab_of_tofu import GIVEN, Cloud, with_own_root
 from support.machines import until
 from support.programs import fathom
 from support.terraform import program, served
@@ -195,11 +195,7 @@ output "fathometer" {
 @pytest.fixture
 def own(tmp_path, zygote):
     """Somebody with a lab of their own, whose variable changes nothing but what its output tells."""
-    made = Cloud(tmp_path, zygote, lab="azure-own")
-    root = tmp_path / "infra/azure/own"
-    root.mkdir(parents=True)
-    (root / "main.tf").write_text(OWN_ROOT)
-    return made
+    return with_own_root(tmp_path, zygote, OWN_ROOT)
 
 
 def test_a_change_of_outputs_alone_is_applied_without_a_question(own):

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from support.lab_of_tofu import Cloud
+from support.lab_of_tofu import with_own_root
 from support.terraform import mirror
 
 ROOT = """# Does a lab go on by another provider?
@@ -38,10 +38,7 @@ output "fathometer" {
 @pytest.fixture
 def own(tmp_path, zygote):
     """Somebody with a lab of their own, and providers that nobody else has."""
-    made = Cloud(tmp_path, zygote, lab="azure-own")
-    root = tmp_path / "infra/azure/own"
-    root.mkdir(parents=True)
-    (root / "main.tf").write_text(ROOT)
+    made = with_own_root(tmp_path, zygote, ROOT)
     shared, _ = mirror()
     made.mirror = tmp_path / "mirror"
     # Beside it are sockets of providers that run, and the other clouds'.

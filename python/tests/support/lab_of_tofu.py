@@ -69,4 +69,13 @@ class Cloud:
         return [entry["kind"] for entry in self.entries()]
 
 
+def with_own_root(home, zygote, text):
+    """Somebody with a lab of their own, whose root has this text."""
+    made = Cloud(home, zygote, lab="azure-own")
+    root = home / "infra/azure/own"
+    root.mkdir(parents=True)
+    (root / "main.tf").write_text(text)
+    return made
+
+
 GIVEN = ("azure-zones", "--from", "198.51.100.7/32", "--public-jump")

@@ -8,7 +8,7 @@ mod tls;
 
 use crate::session::Login;
 use crate::stood::Clock;
-use crate::{Stop, Target};
+use crate::{Config, Source, Stop, Target};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
@@ -24,6 +24,29 @@ fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     let (tell, told) = channel();
     std::thread::spawn(move || tell.send(what()));
     told.recv_timeout(Duration::from_secs(10)).expect("it ends")
+}
+
+/// A query that is asked once.
+fn config_of(target: Target) -> Config {
+    Config {
+        target,
+        source: Source::Text { sql: "SELECT 1".to_owned(), is_shown: true },
+        think: Duration::ZERO,
+        count: Some(1),
+        lasts: None,
+        timeout: None,
+        connect_timeout: Duration::from_secs(5),
+        connections: 1,
+        every: None,
+        fetch_size: None,
+        simple: false,
+        packet_size: None,
+        sweep: vec![],
+        reflector: None,
+        recording: None,
+        tell: |_| {},
+        quiet: true,
+    }
 }
 
 /// A server that does this with its port, and how it is reached.

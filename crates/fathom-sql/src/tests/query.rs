@@ -1,12 +1,12 @@
 //! One query, and how it may end.
 
-use super::{in_time, logged_in, message, serve};
+use super::{config_of, in_time, logged_in, message, serve};
 use crate::beside::Beside;
 use crate::error::{Loss, Trouble};
 use crate::query::{Answer, Asker};
 use crate::session::{Login, Session};
 use crate::under_way::Habits;
-use crate::{Config, Source, SslMode, Stop, Target};
+use crate::{Config, SslMode, Stop, Target};
 use fathom_core::query::Party;
 use std::io::Write;
 use std::net::TcpStream;
@@ -59,25 +59,7 @@ fn ask_and_think(login: Login, simple: bool, fetch_size: Option<u32>, think: Dur
 }
 
 fn config(login: &Login, simple: bool, fetch_size: Option<u32>, think: Duration) -> Config {
-    Config {
-        target: Target::Postgres(login.server.clone()),
-        source: Source::Text { sql: "SELECT 1".to_owned(), is_shown: true },
-        think,
-        count: Some(1),
-        lasts: None,
-        timeout: None,
-        connect_timeout: Duration::from_secs(5),
-        connections: 1,
-        every: None,
-        fetch_size,
-        simple,
-        packet_size: None,
-        sweep: vec![],
-        reflector: None,
-        recording: None,
-        tell: |_| {},
-        quiet: true,
-    }
+    Config { think, fetch_size, simple, ..config_of(Target::Postgres(login.server.clone())) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Servers of SQL Server's kind, made up: logins that come to nothing, and answers that break off.
 
-use super::in_time;
+use super::{config_of, in_time};
 use crate::protocol::{Protocol, Step};
 use crate::session::Login;
 use crate::stood::Clock;
 use crate::target::Secret;
 use crate::tds::Tds;
-use crate::{Config, Source, Stop, Target};
+use crate::{Config, Stop, Target};
 use fathom_tds::codec::packet::Packets;
 use fathom_tds::codec::prelogin;
 use fathom_tds::codec::token::{Done, Tokens, Type, Value};
@@ -16,25 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 fn config() -> Config {
-    Config {
-        target: Target::parse("mssql://me@localhost/d", |_| None).unwrap(),
-        source: Source::Text { sql: "SELECT 1".to_owned(), is_shown: true },
-        think: Duration::ZERO,
-        count: Some(1),
-        lasts: None,
-        timeout: None,
-        connect_timeout: Duration::from_secs(5),
-        connections: 1,
-        every: None,
-        fetch_size: None,
-        simple: false,
-        packet_size: None,
-        sweep: vec![],
-        reflector: None,
-        recording: None,
-        tell: |_| {},
-        quiet: true,
-    }
+    config_of(Target::parse("mssql://me@localhost/d", |_| None).unwrap())
 }
 
 /// A server that does this with its first client.

@@ -65,9 +65,12 @@ impl Recorded {
         let mut told = told.filter_map(|(at, event)| Some((at, event, event["direction"].as_str()?)));
         let wrong = told.find(|&(at, event, told)| {
             let mut before = self.events[..at].iter().rev();
-            let ended = before
-                .find(|ended| ended["kind"] == "stall.ended" && ended["connection"] == event["connection"]);
-            let left_out = event["about"] == "stall" && ended.is_some_and(|ended| !is_long(ended));
+            let latest = before.find(|before| {
+                let of_a_stall = before["kind"] == "stall.began" || before["kind"] == "stall.ended";
+                of_a_stall && before["connection"] == event["connection"]
+            });
+            let is_short = |latest: &Value| latest["kind"] == "stall.ended" && !is_long(latest);
+            let left_out = event["about"] == "stall" && latest.is_some_and(is_short);
             told != right && !left_out
         });
         wrong.map(|(_, event, _)| format!("{right} was lost: {event}"))
