@@ -106,7 +106,9 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         note(&mut outcome, &record, unmeasured(config, beside.why()));
     }
     let looking = look(&mut sessions, &login, &configs[0]);
-    if let (Err(error), false) = (&looking, sessions.iter().all(|session| session.is_ready())) {
+    // Whoever ended the run asks no query on it.
+    let is_usable = stop.times() > 0 || sessions.iter().all(|session| session.is_ready());
+    if let (Err(error), false) = (&looking, is_usable) {
         // What comes yet would be taken for the answer to the query.
         stop.over();
         beside.end();
