@@ -72,7 +72,7 @@ KINDS = [stalls, ended, deaths, refusals, returns]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_four_times_the_events_take_four_times_as_long(kind, tmp_path):
+def test_eight_times_the_events_take_eight_times_as_long(kind, tmp_path):
     def cost(n):
         lines = kind(n)
         step = 100 * SECOND if kind in (refusals, returns) else SECOND // 10
@@ -80,15 +80,12 @@ def test_four_times_the_events_take_four_times_as_long(kind, tmp_path):
         events = [opened | {"at_ns": START, "connect_ns": 1}]
         events += [event | {"at_ns": START + i * step} for i, event in enumerate(lines)]
         directory = write(tmp_path / str(n), lognormal_ns(1, 400), events=events)
-        took = []
-        for _ in range(2):
-            began = time.process_time()
-            analysis = analyse(open_recordings([directory]))
-            assert writing.as_text(analysis, "json")
-            took.append(time.process_time() - began)
-        return min(took)
+        began = time.process_time()
+        analysis = analyse(open_recordings([directory]))
+        assert writing.as_text(analysis, "json")
+        return time.process_time() - began
 
     cost(100)
-    few, many = cost(4_000), cost(16_000)
-    # Sixteen times as long, where each event were held against each other (9.1 was seen beside others).
+    few, many = cost(2_000), cost(16_000)
+    # Eight times as long is what they are; where one question held each against each other it was 16 times.
     assert many < 12 * few, (few, many)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fathometer.dataset.recording import Recording
 from fathometer.findings import library_settings, path_limits, values
 from fathometer.findings.ageing import events, lives, of_age
 from fathometer.findings.finding import Advice, Fact, Finding, Incident, Quantity, ns, number
 from fathometer.findings.lives import TOGETHER_NS
 from fathometer.findings.model import Between, Scenario
 from fathometer.findings.parts import recordings_of
-from fathometer.findings.unanswered import gaps
+from fathometer.findings.unanswered import Span, gaps
 from fathometer.stats.family import MATTERS
 from fathometer.stats.lifetimes import Lives, hazard, refresh_age
 
@@ -127,13 +128,12 @@ def _is_forgotten(f: Finding) -> bool:
     return f.kind == "death" and f.cause == "flow_forgotten"
 
 
-def _goes_on(incident: Incident, scenarios: Sequence[Scenario]) -> bool:
+def _goes_on(incident: Incident, last_gaps: Sequence[tuple[Recording, Sequence[Span]]]) -> bool:
     """Whether the end of an outage was not seen: one of its paths was not answered from then on."""
     mine = {p.recording for p in incident.where}
-    for _, recording in recordings_of(scenarios):
+    for recording, last in last_gaps:
         if recording.manifest.id not in mine:
             continue
-        last = gaps(recording)[-1:]
         if last and last[0][1] >= recording.over_ns and last[0][0] <= incident.to_ns:
             return True
         if not recording.connections or incident.to_ns >= recording.over_ns:
@@ -148,7 +148,8 @@ def _outages(scenarios: Sequence[Scenario], incidents: Sequence[Incident]) -> It
         return
     # Of one path: what several went through one after another nobody waits for.
     longest = max(i.toll.silent_ns or i.lasted_ns for i in mine)
-    over = not any(_goes_on(i, scenarios) for i in mine if (i.toll.silent_ns or i.lasted_ns) == longest)
+    last_gaps = [(recording, gaps(recording)[-1:]) for _, recording in recordings_of(scenarios)]
+    over = not any(_goes_on(i, last_gaps) for i in mine if (i.toll.silent_ns or i.lasted_ns) == longest)
     if longest <= 0:
         return  # Of one attempt at a moment nobody knows how long to retry.
     lost = sum(i.toll.lost + i.toll.unsent for i in mine)
