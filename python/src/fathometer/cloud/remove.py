@@ -294,7 +294,9 @@ def _destroy(work: Work, *, agreed: bool) -> None:
     place = work.place
     last = place.last("destroy.started", "destroy.done")
     if last is not None and last["kind"] == "destroy.done":
-        return
+        work.prepare("down")
+        if not work.exists():
+            return
     there = note_things(work)
     where.must_be_guarded(
         register.where(place), variables_of(place.root), "remove the lab", f"{work.command('down')} again"
