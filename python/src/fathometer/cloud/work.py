@@ -80,7 +80,7 @@ class Work:
             self.place = LabPlace(self.place.directory)
             if self.place.begun is not None:
                 wait_for_earlier(self.place, self.say, end=end_earlier)
-                rescued.bring_back(self.place, self.say)
+                rescued.bring_back(self.place.id, self.place.directory, self.place.aside, self.say)
                 if self.named is not None and self.named != self.place.program:
                     must_read(self.place, self.named)
                     self.place.note("tool.named", tool=self.named)
