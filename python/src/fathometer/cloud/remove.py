@@ -184,7 +184,7 @@ def _destroy(work: Work, *, agreed: bool) -> None:
             work.say(message(value))
 
     ended = work.step("destroy", "destroy", "-auto-approve", "-input=false", "-json", heard=heard)
-    if ended.code != 0 or ended.interrupted:
+    if not ended.is_done:
         raise work.failed("remove the lab", ended, "down")
 
 
