@@ -1,15 +1,22 @@
 """What errors advise can be called as it stands."""
 
+import io
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import find
-from fathometer.cloud.measure import _of_lab, _say_unlike
+from fathometer.cloud.measure import _must_fit, _of_lab, _say_unlike
 from fathometer.cloud.page import may_replace
 from fathometer.cloud.prices import Price
 from fathometer.cloud.work import Work
 from fathometer.errors import FathometerError
+from fathometer.study import plan as planning
+from fathometer.study.journal import Journal
 from fathometer.study.places import PortTakenError
+from fathometer.study.read import read_study
+from support.lab_of_namespaces import LIKE
 
 
 def test_a_lab_of_another_infra_is_gone_on_with_by_naming_it(tmp_path):
@@ -76,6 +83,36 @@ def test_what_the_last_study_was_like_is_told_and_no_earlier_one(tmp_path, capsy
     said = capsys.readouterr().err
     assert (f"--like {before} measures what the one before did" in said) == (before is not None)
     assert ("a new study" in said) == (before is not None)
+
+
+def test_only_what_is_left_of_a_study_has_to_fit_into_the_lab(made, tmp_path, monkeypatch):
+    """One that was all but done, or was called for its report, was asked about as if it began anew; where
+    nobody could answer, it did not go on.
+    """
+    file, output = tmp_path / "study.toml", tmp_path / "recordings"
+    file.write_text(
+        LIKE.replace('name = "like"', 'name = "like"\nrepetitions = 3').replace("count = 40", "for = '1h'")
+    )
+    output.mkdir()
+    made.note("settings", expires=(datetime.now(UTC) + timedelta(hours=2)).isoformat())
+    made.note("apply.started")
+    made.note("apply.done")
+    work = Work(made, "azure-nat", yes=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(FathometerError, match="nobody answered"):
+        _must_fit(work, file, output, quick=False)
+    journal = Journal(output)
+    first, *others = planning.plan(read_study(file))
+    for run in others:
+        journal.note("run.finished", run=str(run.directory))
+    _must_fit(work, file, output, quick=False)
+    made.note("settings", expires=datetime.now(UTC).isoformat())
+    made.note("apply.started")
+    with pytest.raises(FathometerError, match="nobody answered"):
+        _must_fit(work, file, output, quick=False)
+    journal.note("run.finished", run=str(first.directory))
+    journal.close()
+    _must_fit(work, file, output, quick=False)
 
 
 def test_a_price_that_nobody_knows_is_not_nothing():

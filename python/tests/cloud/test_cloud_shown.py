@@ -64,6 +64,29 @@ def test_a_removal_that_left_something_is_not_listed_as_one(made):
     assert "half removed: 2 things of it are left" in summary(made.directory, NOW)
 
 
+def test_what_a_removal_left_in_the_state_is_removed_by_the_next_call(made, listed):
+    """As a tool leaves that ends well without removing, or a state that was put back since: each call said
+    that the next one tries it again, and none did.
+    """
+    for kind in ("init.done", "destroy.started", "destroy.done"):
+        made.note(kind)
+    (made.root / ".terraform").mkdir()
+    shown = {"root_module": {"resources": [{"address": "a.b", "type": "a", "mode": "managed"}]}}
+    (made.root / "shown").write_text(json.dumps({"values": shown}))
+    listed.az("exit 0")
+    listed.az(
+        """case $1 in
+        show) cat shown;;
+        destroy) echo '{"values": {}}' >shown; echo '{"version": 4, "resources": []}' >terraform.tfstate;;
+        esac""",
+        name="tofu",
+    )
+    # Who agreed to the removal is not asked again.
+    said = listed("down", "azure-nat", "--directory", made.directory)
+    assert "nothing of it is left in the subscription 0-1" in said
+    assert not made.directory.exists()
+
+
 def test_a_full_disk_is_told_at_every_call():
     with (
         pytest.raises(

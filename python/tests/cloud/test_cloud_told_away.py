@@ -149,6 +149,60 @@ def test_of_two_states_the_one_that_was_set_aside_is_named_first(made, listed):
     assert "push" not in said
 
 
+def test_a_state_that_was_kept_elsewhere_is_not_told_away_with_the_journal(made, listed, tmp_path):
+    """Its disk was full, and somebody made room by taking the journal away, or all of the directory."""
+    (made.directory / JOURNAL).unlink()
+    made.state_file.unlink()
+    kept = tmp_path / f"state/fathom/fathom-{made.id}.tfstate"
+    kept.write_text(json.dumps(THINGS))
+    listed.az("exit 0")
+    down = ("down", "azure-nat", "--directory", made.directory)
+    said = listed(*down, code=1)
+    aside = made.root / "errored.tfstate"
+    assert f"{kept} has the lab's state: it is now {aside}" in said
+    assert f"{aside} names 2 things in the subscription 0-1" in said
+    aside.rename(kept)
+    shutil.rmtree(made.directory)
+    said = listed(*down, code=1)
+    assert f"{kept} names 2 things in the subscription 0-1" in said
+    assert f"`terraform state push {kept}` and `terraform destroy` in nat of a copy of infra/azure" in said
+    assert len(entries_of(made.id)) == 1
+    kept.unlink()
+    assert NOTHING in listed(*down)
+
+
+def test_a_state_that_only_the_tools_words_have_is_taken_back(made, listed):
+    """No disk had room for it. `down --by-state` trusted the one before, and took those words away."""
+    printed = made.logs / "apply.printed"
+    printed.write_text(json.dumps({"@message": "Emergency state dump", "state": THINGS}))
+    with Work(made, "azure-nat", yes=True).held():
+        assert json.loads(made.aside.read_text()) == THINGS
+        assert not printed.exists()
+    # Also where its journal is gone.
+    (made.directory / JOURNAL).unlink()
+    made.aside.unlink()
+    made.state_file.unlink()
+    printed.write_text(json.dumps({"@message": "Emergency state dump", "state": THINGS}))
+    listed.az("exit 0")
+    said = listed("down", "azure-nat", "--directory", made.directory, code=1)
+    assert f"{made.aside} names 2 things in the subscription 0-1" in said
+
+
+def test_a_state_that_is_encrypted_is_no_empty_one(made, listed):
+    """By OpenTofu's TF_ENCRYPTION: without the tool nobody knows what it names."""
+    made.state_file.write_text(
+        json.dumps({"serial": 3, "lineage": "x", "encrypted_data": "AAAA", "encryption_version": "v0"})
+    )
+    said = listed("list", "--directory", made.directory)
+    assert "azure-nat  made, " in said
+    assert "is empty" not in said
+    (made.directory / JOURNAL).unlink()
+    listed.az("exit 0")
+    said = listed("down", "azure-nat", "--directory", made.directory, code=1)
+    assert f"{made.state_file} is encrypted, and may name things in the subscription 0-1" in said
+    assert len(entries_of(made.id)) == 1
+
+
 def test_a_directory_without_journal_does_not_stay_in_the_way(made, listed):
     """`up` begins nothing beside a state, and `down` had forgotten the lab."""
     (made.directory / JOURNAL).unlink()

@@ -237,6 +237,7 @@ def test_a_journal_that_is_damaged_is_told_as_the_labs(begun):
 def test_a_name_that_somebody_else_has_is_told_before_anything_is_made(person):
     theirs = person.cloud / "things/theirs"
     theirs.touch()
+    person.before["things"] = [theirs.name]
     said = person.up(code=1)
     assert "1 thing is there already of a lab of this name" in said
     assert "--var name=NAME" in said

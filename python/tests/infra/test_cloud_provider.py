@@ -64,10 +64,19 @@ def test_a_lab_is_removed_though_its_provider_is_another_by_now(own):
     (link,) = (root / ".terraform/providers").glob("*/*/azurerm/*/*")
     # Only the one in the lab is damaged: that is fetched again, and nobody need do anything.
     kept = link.resolve()
-    link.unlink()
-    shutil.copytree(kept, link)
-    (provider,) = link.iterdir()
-    built_anew(provider)
+
+    def damage():
+        link.unlink()
+        shutil.copytree(kept, link)
+        (provider,) = link.iterdir()
+        built_anew(provider)
+        return provider
+
+    damage()
+    _, err = own("up", "azure-own", "--infra", "infra")
+    assert err.count("the cloud's provider is fetched") == 1
+    assert "everything of it is there" in err
+    provider = damage()
     out, err = own(*down, code=1)
     assert "the cloud's provider is fetched" in err
     assert "to be removed: 1 thing" in out

@@ -115,11 +115,25 @@ class Person:
         return process
 
     def __call__(self, *words, code=0, answer=None):
-        if answer is None:
-            return ended(self.popen(*words), code)
-        process = self.popen(*words, stdin=subprocess.PIPE)
-        process.stdin.write(answer)
-        return ended(process, code)
+        process = self.popen(*words, stdin=subprocess.DEVNULL if answer is None else subprocess.PIPE)
+        if answer is not None:
+            process.stdin.write(answer)
+        said = ended(process, code)
+        self.nothing_is_forgotten(words, code)
+        return said
+
+    def nothing_is_forgotten(self, words, code):
+        """The law of every call: what costs is known to `list`, and what is said to be gone is gone."""
+        there = {p.name for p in (self.cloud / "things").iterdir()}
+        things = there - {*self.before["things"]}
+        if words[0] == "down" and code == 0 and "--by-state" not in words:
+            assert not things
+        if words[0] == "up" and code == 0:
+            # Within the machine it may be on a disk of its own.
+            state = json.loads(self.machine.run(f"cat {self.place}/labs/*/*/terraform.tfstate"))
+            assert {address.replace("/", "_") for address in state} >= things
+        entries = [json.loads(f.read_text()) for f in (self.place.parents[1] / "labs").glob("*.json")]
+        assert not things or any(entry["may_exist"] for entry in entries), things
 
     def unread(self, *words, code=0):
         """Calls it where the reader of its standard output has left."""

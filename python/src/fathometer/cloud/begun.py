@@ -14,7 +14,7 @@ from fathometer.clean import cleaned
 from fathometer.cloud import register
 from fathometer.cloud.journal import LabPlace, all_usual
 from fathometer.cloud.prices import at_least, hourly
-from fathometer.cloud.states import EMPTY, broken, named_by
+from fathometer.cloud.states import EMPTY, broken, is_encrypted, named_by
 from fathometer.cloud.work import command_for, remaining
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
@@ -178,5 +178,7 @@ def _says_nothing(state: Path, down: str) -> str | None:
     """Why a state says nothing of a lab that was made, without the tool; None: it names things."""
     if what := broken(state, down):
         return what
-    document = json.loads(state.read_bytes())
-    return EMPTY if isinstance(document, Mapping) and not document.get("resources") else None
+    text = state.read_bytes()
+    document = json.loads(text)
+    is_empty = isinstance(document, Mapping) and not document.get("resources") and not is_encrypted(text)
+    return EMPTY if is_empty else None

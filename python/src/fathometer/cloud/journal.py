@@ -52,20 +52,20 @@ from fathometer.study.journal import JOURNAL, Journal, read_journal
 from fathometer.study.lock import LOCK
 
 _FORMAT: Final = 1
-_FILES: Final = "labs"
+FILES: Final = "labs"
 _SETTINGS: Final = "lab.auto.tfvars.json"
 """The name makes OpenTofu and Terraform read it by themselves."""
 PROPOSAL: Final = "lab.proposal.tfvars.json"
 """What a plan is made with. The tool reads it where it is told to, and nowhere else."""
 _PLANNED: Final = "lab.planned.tfvars.json"
 """A proposal that could be planned, of a lab of which nothing is made: it holds for `up`."""
-_LOGS: Final = "logs"
+LOGS: Final = "logs"
 KNOWN_HOSTS: Final = "known_hosts"
 STATE: Final = "terraform.tfstate"
-_ASIDE: Final = "errored.tfstate"
+ASIDE: Final = "errored.tfstate"
 STUDY: Final = "study.toml"
 OWN_FILES: Final = frozenset(
-    {JOURNAL, LOCK, _FILES, f"{_FILES}.new", _LOGS, STUDY, "study.new"}
+    {JOURNAL, LOCK, FILES, f"{FILES}.new", LOGS, STUDY, "study.new"}
     | {KNOWN_HOSTS, f"{KNOWN_HOSTS}.new", f"{KNOWN_HOSTS}.look"}
 )
 """All that a lab has in its directory."""
@@ -102,7 +102,7 @@ class LabPlace:
                 "read the lab's journal",
                 error.object,
                 "put back a copy of it, if you have one. Without it what the lab consists of is in"
-                f" {self.directory / _FILES}: call `tofu destroy` or `terraform destroy` where"
+                f" {self.directory / FILES}: call `tofu destroy` or `terraform destroy` where"
                 " terraform.tfstate is in there, then move the whole directory elsewhere",
             ) from None
         self._must_be_known()
@@ -179,12 +179,12 @@ class LabPlace:
             )
         elif self.begun.get("lab") != root.name:
             raise self._wrong(f"it holds the lab {self.begun.get('lab')}")
-        if not (self.directory / _FILES).exists():
-            new = self.directory / f"{_FILES}.new"
+        if not (self.directory / FILES).exists():
+            new = self.directory / f"{FILES}.new"
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir()
             labs.copy(root, new / root.cloud)
-            new.rename(self.directory / _FILES)
+            new.rename(self.directory / FILES)
 
     def note(self, kind: str, **fields: object) -> None:
         """Writes an entry, on disk when this returns."""
@@ -225,7 +225,7 @@ class LabPlace:
     def root(self) -> Path:
         """Where the tool is called: the copy of the lab's root. Its state is there, too."""
         begun = self.begun or {}
-        return self.directory / _FILES / str(begun.get("cloud")) / str(begun.get("root"))
+        return self.directory / FILES / str(begun.get("cloud")) / str(begun.get("root"))
 
     @property
     def state_file(self) -> Path:
@@ -235,12 +235,12 @@ class LabPlace:
     @property
     def aside(self) -> Path:
         """Where the tool leaves a state that it could not write where it belongs."""
-        return self.root / _ASIDE
+        return self.root / ASIDE
 
     @property
     def states(self) -> list[Path]:
         """Every state that lies in the directory, also where no journal says which root it is of."""
-        return [f for name in (STATE, _ASIDE) for f in sorted(self.directory.glob(f"{_FILES}/*/*/{name}"))]
+        return [f for name in (STATE, ASIDE) for f in sorted(self.directory.glob(f"{FILES}/*/*/{name}"))]
 
     @property
     def may_exist(self) -> bool:
@@ -268,7 +268,7 @@ class LabPlace:
     @property
     def logs(self) -> Path:
         """Of what the tool said."""
-        path = self.directory / _LOGS
+        path = self.directory / LOGS
         try:
             path.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:

@@ -8,13 +8,21 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fathometer.clean import cleaned
 from fathometer.cloud.planned import LAB_TAG
 from fathometer.cloud.where import Where
+from fathometer.cloud.work import Work, tell
+from fathometer.counts import are, count
+from fathometer.errors import FathometerError
 
 LONGEST_S: Final = 120
+FIND_OUT: Final = "find out whether something is left"
+_SLOW: Final = {"aws": ", and AWS lists for about an hour what is gone"}
+"""Clouds whose list lags behind: https://github.com/boto/boto3/issues/1704."""
 
 
 @dataclass(frozen=True)
@@ -84,3 +92,23 @@ def commands_for(where: Where, tag: str) -> list[list[str]]:
         )
         return [[*words, f"--project={where.owner}"] if where.owner else words]
     return []
+
+
+def must_be_nothing(work: Work, asked: Where, things: Sequence[str]) -> None:
+    """Lists what the cloud has of a lab; raises `FathometerError` where that is anything."""
+    if things:
+        names = " or ".join(f"fathom-lab={tag}" for tag in asked.tags)
+        show(f"with the tag {names}{asked.words}", things)
+        raise FathometerError(
+            "remove the lab",
+            f"{count(len(things), 'thing')} {are(len(things))} left that no state knows",
+            f"see whose it is: another lab of the same name bears the same tag{_SLOW.get(asked.cloud, '')}. "
+            f"Remove by hand what is this lab's, then {work.command('down')} again",
+        )
+
+
+def show(place: str, names: Iterable[str]) -> None:
+    """Lists what is left."""
+    tell(f"left, {place}:")
+    for name in names:
+        tell(f"    {cleaned(name)}")

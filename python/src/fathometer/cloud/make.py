@@ -164,8 +164,11 @@ def _plan(work: Work, root: Root, given: Given, now: datetime) -> tuple[Proposal
         work.say(f"not passed on from the environment: {', '.join(named)}; give it by {options}")
     work.prepare("up")
     work.say("planning")
-    ended = work.step("plan", "plan", "-input=false", "-json", f"-var-file={PROPOSAL}", f"-out={_PLAN}")
-    if ended.code != 0 or ended.interrupted:
+    words = ("plan", "-input=false", "-json", f"-var-file={PROPOSAL}", f"-out={_PLAN}")
+    ended = work.step("plan", *words)
+    if not ended.is_done and (fetched := work.fetch_again(ended.words)):
+        ended = work.step("plan", *words) if fetched.is_done else fetched
+    if not ended.is_done:
         if given.names:
             work.say(f"not kept, as it could not be planned: {', '.join(given.names)}")
         ways = dict.fromkeys(given.option_of(name) for name in ended.variables)
@@ -305,5 +308,5 @@ def _apply(work: Work, number: int) -> None:
     ended = work.step("apply", "apply", "-input=false", "-json", _PLAN, heard=heard)
     (work.place.root / _PLAN).unlink(missing_ok=True)
     note_things(work)
-    if ended.code != 0 or ended.interrupted:
+    if not ended.is_done:
         raise work.failed("make the lab", ended, "up")

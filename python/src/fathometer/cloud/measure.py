@@ -16,6 +16,7 @@ from fathometer.cloud.page import may_replace, page_of
 from fathometer.cloud.work import Work, expires, remaining
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.study import plan as planning
+from fathometer.study.journal import finished, read_journal
 from fathometer.study.model import DEFAULT_PORT
 from fathometer.study.outputs import study_text
 from fathometer.study.places import PortTakenError
@@ -82,7 +83,7 @@ def run(
             new.rename(file)
             _say_unlike(work, like)
         _say_left(work, output)
-        _must_fit(work, file, quick=quick)
+        _must_fit(work, file, output, quick=quick)
         named = (last or {}).get("like") if goes_on else str(like.absolute()) if like else None
         work.place.note("study.started", output=str(output), file=str(file), like=named)
         try:
@@ -145,10 +146,15 @@ def _say_left(work: Work, output: Path) -> None:
     )
 
 
-def _must_fit(work: Work, file: Path, *, quick: bool) -> None:
+def _must_fit(work: Work, file: Path, output: Path, *, quick: bool) -> None:
+    """Asks where what is left of a study takes longer than the lab is there."""
     study = read_study(file)
     study = planning.quick(study) if quick else study
-    takes = planning.estimate_ns(study, planning.plan(study))
+    done = finished(read_journal(output))
+    left = tuple(run for run in planning.plan(study) if str(run.directory) not in done)
+    if not left:
+        return
+    takes = planning.estimate_ns(study, left)
     now = datetime.now(UTC)
     ends, reminder = expires(work.place), remaining(work.place, now)
     if ends is None or reminder is None:

@@ -7,35 +7,30 @@ import dataclasses
 import shlex
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from fathometer.clean import cleaned
-from fathometer.cloud import left, register, where
-from fathometer.cloud.journal import OWN_FILES, STATE, removed
+from fathometer.cloud import left, register, where, without_journal
+from fathometer.cloud.journal import removed
 from fathometer.cloud.labs import variables_of
 from fathometer.cloud.planned import Resource
 from fathometer.cloud.prices import estimate
-from fathometer.cloud.states import named_by
-from fathometer.cloud.tool import LOOK_S, message, wait_for_tool
+from fathometer.cloud.tool import LOOK_S, message
 from fathometer.cloud.work import RefusedStateError, Work, note_things, table, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 from fathometer.reading import digest
 from fathometer.study.journal import JOURNAL, read_journal, ssh_left, unfinished
-from fathometer.study.lock import LOCK, is_held
+from fathometer.study.lock import is_held
 
-_SLOW: Final = {"aws": ", and AWS lists for about an hour what is gone"}
-"""Clouds whose list lags behind: https://github.com/boto/boto3/issues/1704."""
-_FIND_OUT: Final = "find out whether something is left"
 _BY_STATE: Final = "nothing of it is left in its state; the cloud was not asked"
 
 
 def down(work: Work, *, by_state: bool) -> None:
     """Removes a lab. Raises `FathometerError` where something is left, or that cannot be found out."""
     if work.place.begun is None:
-        _without_journal(work, by_state=by_state)
+        without_journal.remove(work, by_state=by_state)
         return
     agreed = _stop_study(work)
     with work.held(end_earlier=True):
@@ -55,133 +50,6 @@ def down(work: Work, *, by_state: bool) -> None:
         work.say(words)
         register.forget(work.place)
         work.place.remove()
-
-
-def _without_journal(work: Work, *, by_state: bool) -> None:
-    """Of a directory that does not say that a lab was begun there."""
-    directory = work.place.directory
-    entry = register.of_directory(directory, work.lab)
-    _must_name_nothing(work, entry)
-    if entry is not None and entry.may_exist:
-        _look_without_journal(work, entry, by_state=by_state)
-        return
-    if (gone := removed(directory)).is_dir():
-        _end_removal(work, gone)
-        return
-    if states := work.place.states:
-        raise FathometerError(
-            "remove the lab",
-            f"{directory / JOURNAL} is gone, {states[0]} names nothing, and where the lab was is not known",
-            "look yourself wherever it may have been; where nothing of it is left, remove the directory",
-        )
-    unreadable = register.entries()[1]
-    what = f", and {unreadable[0]}, which may be of it, cannot be read" if unreadable else ""
-    raise FathometerError(
-        "remove the lab",
-        f"{directory} holds none{what}",
-        "name its --directory; `fathom cloud list` names the labs that are known",
-    )
-
-
-def _must_name_nothing(work: Work, entry: register.Entry | None) -> None:
-    """Raises `FathometerError` where a state lies beside the journal that is gone, and names things: they
-    exist, whatever a cloud answers that may not even be asked in the right place.
-    """
-    # What was set aside is newer than a state that lies beside it: destroyed first, that would be newer yet,
-    # and the tool would refuse the other.
-    for state in sorted(work.place.states, key=lambda one: one.name == STATE):
-        number = named_by(state, work.command("down"))
-        if number == 0:
-            continue
-        if number is None:
-            work.say(f"{state} is torn: it says nothing")
-            continue
-        here = f"-chdir={state.parent}"
-        calls = f"`{shlex.join(['terraform', here, 'destroy'])}`"
-        if state.name != STATE:
-            push = shlex.join(["terraform", here, "state", "push", state.name])
-            calls = f"`{push}`, move {state} elsewhere, and call {calls}"
-        things = count(number, "thing") + (entry.where.words if entry is not None else "")
-        knows = entry is not None and entry.may_exist
-        rest = (
-            f"{work.command('down')}, which asks the cloud what is left"
-            if knows
-            else f"look yourself in the cloud whether something is left, and remove {work.place.directory}"
-        )
-        raise FathometerError(
-            "remove the lab",
-            f"{work.place.directory / JOURNAL} is gone, and {state} names {things}",
-            f"put back a copy of the journal, if you have one; else call {calls} (or `tofu` in the place of"
-            f" `terraform`), then {rest}",
-        )
-
-
-def _look_without_journal(work: Work, entry: register.Entry, *, by_state: bool) -> None:
-    """Of a lab whose directory is gone or says nothing of it: the cloud alone knows what it consists of.
-    The entry is all that leads there: it is forgotten only where the right cloud has nothing.
-    """
-    asked = entry.where
-    where.must_be_asked(asked, "remove the lab")
-    wait_for_tool(entry.id, work.say, end=True)
-    # Of one that still worked, its last words.
-    _must_name_nothing(work, entry)
-    work.say(f"{entry.directory} does not hold it any more: the cloud is asked what it has of the lab")
-    if by_state or asked.cloud == "gcp":
-        commands = "; ".join(shlex.join(one) for tag in asked.tags for one in left.commands_for(asked, tag))
-        raise FathometerError(
-            _FIND_OUT,
-            "the state is gone, and says nothing",
-            f"{work.command('down')} without --by-state asks the cloud"
-            if asked.cloud != "gcp"
-            else f"look yourself, for networks too ({commands}), then remove {entry.file}",
-        )
-    answer = left.look(asked)
-    if answer.problem is not None:
-        raise FathometerError(
-            _FIND_OUT,
-            f"the state is gone, and {answer.problem}",
-            f"then {work.command('down')} again; where you see yourself that nothing of it is left, "
-            f"remove {entry.file}",
-        )
-    _must_be_nothing(work, asked, answer.things)
-    where.must_prove(asked, _FIND_OUT, f"{work.command('down')} again", f"remove {entry.file}")
-    work.say(left.nothing_left(asked))
-    _remove_rest(work)
-    entry.forget()
-
-
-def _remove_rest(work: Work) -> None:
-    """Takes away what lies in the directory of a lab without its journal: `up` begins nothing beside it."""
-    directory = work.place.directory
-    shutil.rmtree(removed(directory), ignore_errors=True)
-    if not directory.exists():
-        return
-    with work.held():
-        if work.place.begun is not None:
-            # Another lab began there meanwhile.
-            return
-        others = sorted({one.name for one in directory.iterdir()} - OWN_FILES)
-        if others:
-            work.say(f"{directory} holds {cleaned(others[0])}, too: look into it, and remove it yourself")
-            return
-        work.place.remove()
-
-
-def _end_removal(work: Work, gone: Path) -> None:
-    """Of a lab that was removed, and its directory not to the end."""
-    with work.held():
-        directory = work.place.directory
-        if others := sorted(entry.name for entry in directory.iterdir() if entry.name != LOCK):
-            raise FathometerError(
-                "remove the lab",
-                f"{directory} holds {cleaned(others[0])}, and no lab",
-                "look into it, and remove it or move it elsewhere yourself",
-            )
-        shutil.rmtree(gone)
-        # Whether something of the lab is left was found out before, and not now.
-        work.say("it was removed before, and the rest of its directory is now")
-        (directory / LOCK).unlink()
-        directory.rmdir()
 
 
 def _stop_study(work: Work) -> bool:
@@ -294,7 +162,9 @@ def _destroy(work: Work, *, agreed: bool) -> None:
     place = work.place
     last = place.last("destroy.started", "destroy.done")
     if last is not None and last["kind"] == "destroy.done":
-        return
+        work.prepare("down")
+        if not work.exists():
+            return
     there = note_things(work)
     where.must_be_guarded(
         register.where(place), variables_of(place.root), "remove the lab", f"{work.command('down')} again"
@@ -314,7 +184,7 @@ def _destroy(work: Work, *, agreed: bool) -> None:
             work.say(message(value))
 
     ended = work.step("destroy", "destroy", "-auto-approve", "-input=false", "-json", heard=heard)
-    if ended.code != 0 or ended.interrupted:
+    if not ended.is_done:
         raise work.failed("remove the lab", ended, "down")
 
 
@@ -328,17 +198,17 @@ def _look(work: Work, *, by_state: bool) -> None:
     forget = f"remove {place.directory} and {register.file_of(place)}"
     if is_lost and (by_state or asked.cloud == "gcp"):
         made = [a for e in place.entries if e.get("kind") == "approved" for a in e["addresses"]]
-        _list("as the journal has it, or never made", dict.fromkeys(made))
+        left.show("as the journal has it, or never made", dict.fromkeys(made))
         commands = [shlex.join(one) for tag in asked.tags for one in left.commands_for(asked, tag)]
         raise FathometerError(
-            _FIND_OUT,
+            left.FIND_OUT,
             "the state is lost, and says nothing",
             f"{work.command('down')} without --by-state asks the cloud"
             if asked.cloud != "gcp"
             else f"look yourself, for networks too ({'; '.join(commands)}), then {forget}",
         )
     if stayed:
-        _list("in the state", (resource.address for resource in stayed))
+        left.show("in the state", (resource.address for resource in stayed))
         raise FathometerError(
             "remove the lab",
             f"{count(len(stayed), 'thing')} {are(len(stayed))} left",
@@ -353,27 +223,16 @@ def _look(work: Work, *, by_state: bool) -> None:
     by_hand = f"; where you see yourself that nothing of it is left, {forget}" if is_lost else ""
     if answer.problem is not None:
         raise FathometerError(
-            _FIND_OUT,
+            left.FIND_OUT,
             f"the state is {'lost, and' if is_lost else 'empty, but'} {answer.problem}",
             f"then {work.command('down')} again{trusts}{by_hand}",
         )
     place.note("left.looked", left=len(answer.things))
-    _must_be_nothing(work, asked, answer.things)
+    left.must_be_nothing(work, asked, answer.things)
     if is_lost or not place.begun_in_vain:
         # Of what was never made there is nothing anywhere.
-        where.must_prove(register.where(place), _FIND_OUT, f"{work.command('down')} again{trusts}", forget)
-
-
-def _must_be_nothing(work: Work, asked: where.Where, things: Sequence[str]) -> None:
-    """Lists what the cloud has of a lab; raises `FathometerError` where that is anything."""
-    if things:
-        names = " or ".join(f"fathom-lab={tag}" for tag in asked.tags)
-        _list(f"with the tag {names}{asked.words}", things)
-        raise FathometerError(
-            "remove the lab",
-            f"{count(len(things), 'thing')} {are(len(things))} left that no state knows",
-            f"see whose it is: another lab of the same name bears the same tag{_SLOW.get(asked.cloud, '')}. "
-            f"Remove by hand what is this lab's, then {work.command('down')} again",
+        where.must_prove(
+            register.where(place), left.FIND_OUT, f"{work.command('down')} again{trusts}", forget
         )
 
 
@@ -381,9 +240,3 @@ def _asked(work: Work) -> where.Where:
     """Where is looked: of a lab that nobody knows the subscription of, in the environment's."""
     known = register.where(work.place)
     return dataclasses.replace(known, owner=known.owner or where.owner_now(known.cloud))
-
-
-def _list(place: str, names: Iterable[str]) -> None:
-    tell(f"left, {place}:")
-    for name in names:
-        tell(f"    {cleaned(name)}")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from fathometer.cloud.journal import LabPlace, all_usual
+from fathometer.cloud.journal import LOGS, LabPlace, all_usual
 from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
 
@@ -29,6 +29,8 @@ _KEEP_SIZE: Final = 1
 """FALLOC_FL_KEEP_SIZE of fallocate(2): the room is the file's, and its size stays as it is."""
 _DUMP: Final = '"Emergency state dump"'
 _STATE: Final = '"state":'
+_PRINTED: Final = ".printed"
+"""Of a tool's whole output that is kept, as a state in it could be written nowhere else."""
 
 
 def reserve(fd: int) -> None:
@@ -62,8 +64,7 @@ def state_of(line: str) -> str | None:
 
 def keep(place: LabPlace, raw: Path, say: Callable[[str], None]) -> None:
     """Keeps the last state that is printed in the tool's output, where there is one, and says where."""
-    with raw.open(encoding="utf-8", errors="replace") as lines:
-        line = next((one for one in reversed([*lines]) if is_dump(one)), None)
+    line = _last_dump(raw)
     if line is None:
         return
     # The room that was set aside and not needed.
@@ -73,49 +74,67 @@ def keep(place: LabPlace, raw: Path, say: Callable[[str], None]) -> None:
     if text is None:
         say("the tool printed its state, as it could write it nowhere, and the end of that is missing")
         return
-    for file in (place.aside, *_elsewhere(place)):
+    for file in (place.aside, *_elsewhere(place.id)):
         with contextlib.suppress(OSError):
             _write(file, text)
             say(f"the state could not be written; what was printed of it is kept in {file}")
             return
     # A name costs no room. Secrets that the cloud quotes are better in there than a lab that nobody knows.
-    kept = raw.with_suffix(".printed")
+    kept = raw.with_suffix(_PRINTED)
     raw.replace(kept)
     raw.touch(mode=0o600)
-    say(
-        f'the state could be written nowhere. It is in {kept}, in the line with {_DUMP}, after "state": '
-        f"copy that to {place.aside} once there is room"
-    )
+    say(f"the state could be written nowhere; it is in {kept}, from where the next call takes it back")
 
 
-def bring_back(place: LabPlace, say: Callable[[str], None]) -> None:
+def bring_back(lab_id: str, directory: Path, aside: Path, say: Callable[[str], None]) -> None:
     """Puts a state that was kept elsewhere where the tool would have set it aside. Raises `FathometerError`
     where that cannot be written: without it nobody knows what exists.
     """
-    for file in _elsewhere(place):
+    for file in kept(lab_id, directory):
         try:
-            status = file.lstat()
-        except OSError:
-            continue
-        # Anybody may write into a directory for temporary files.
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
-            continue
-        try:
-            _write(place.aside, file.read_text(encoding="utf-8"))
+            _write(aside, text_of(file))
         except OSError as error:
             raise FathometerError(
                 "take back the lab's state",
-                f"{file} cannot be copied to {place.aside}: {error.strerror}",
-                f"see to room and rights on the disk of {place.directory}; then the same command goes on",
+                f"{file} cannot be copied to {aside}: {error.strerror}",
+                f"see to room and rights on the disk of {directory}; then the same command goes on",
             ) from None
-        say(f"{file} has the lab's state: it is now {place.aside}")
+        say(f"{file} has the lab's state: it is now {aside}")
         file.unlink()
 
 
-def _elsewhere(place: LabPlace) -> Iterator[Path]:
+def kept(lab_id: str, directory: Path) -> list[Path]:
+    """Files that have a state of a lab which had no room where it belongs: by the lab's id, or in its
+    directory what the tool said.
+    """
+    return [f for f in (*_elsewhere(lab_id), *sorted(directory.glob(f"{LOGS}/*{_PRINTED}"))) if _is_own(f)]
+
+
+def text_of(file: Path) -> str:
+    """The state in one of them. Raises `OSError`."""
+    if file.suffix == _PRINTED:
+        return state_of(_last_dump(file) or "") or ""
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _is_own(file: Path) -> bool:
+    # Anybody may write into a directory for temporary files.
+    try:
+        status = file.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
+
+
+def _last_dump(raw: Path) -> str | None:
+    with raw.open(encoding="utf-8", errors="replace") as lines:
+        return next((one for one in reversed([*lines]) if is_dump(one)), None)
+
+
+def _elsewhere(lab_id: str) -> Iterator[Path]:
     """Where a state is kept that has no room beside the lab's own, by the lab's id."""
     for directory in (all_usual().parent, Path(tempfile.gettempdir()), Path.home()):
-        yield directory / f"fathom-{place.id}.tfstate"
+        yield directory / f"fathom-{lab_id}.tfstate"
 
 
 def _write(file: Path, text: str) -> None:

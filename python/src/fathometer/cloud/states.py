@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,19 +25,40 @@ def broken(state: Path, down: str) -> str | None:
     except ValueError:
         return TORN
     except OSError as error:
-        raise FathometerError(
-            "read the lab's state",
-            f"{state}: {error.strerror}",
-            f"see that it can be read; once it is moved elsewhere, {down} asks the cloud",
-        ) from None
+        raise unreadable(state, error, down) from None
     return None
+
+
+def unreadable(state: Path, error: OSError, down: str) -> FathometerError:
+    """The error for a state that the disk, or the file's rights, forbid to look at."""
+    return FathometerError(
+        "read the lab's state",
+        f"{state}: {error.strerror}",
+        f"see that it can be read; once it is moved elsewhere, {down} asks the cloud",
+    )
+
+
+def is_encrypted(text: str | bytes) -> bool:
+    """Whether OpenTofu encrypted a state: what it names only the tool can tell, by its key."""
+    with contextlib.suppress(ValueError):
+        document = json.loads(text)
+        return isinstance(document, Mapping) and "encrypted_data" in document
+    return False
 
 
 def named_by(state: Path, down: str) -> int | None:
     """How many things a state names, without the tool; None: it is torn."""
     if what := broken(state, down):
         return None if what == TORN else 0
-    document = json.loads(state.read_bytes())
+    return named_in(state.read_bytes())
+
+
+def named_in(text: str | bytes) -> int | None:
+    """The same of a state's text. One that is encrypted names none, as far as anybody can tell here."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return None
     things = document.get("resources") if isinstance(document, Mapping) else document
     if not isinstance(things, list):
         return 0

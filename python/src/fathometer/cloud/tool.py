@@ -69,6 +69,11 @@ class Exit:
     interrupted: bool = False
 
     @property
+    def is_done(self) -> bool:
+        """Whether it did all that it was called for."""
+        return self.code == 0 and not self.interrupted
+
+    @property
     def words(self) -> str:
         """What went wrong, in one line."""
         return cleaned("; ".join(self.errors))[:MOST_WORDS] or f"it ended with exit code {self.code}"

@@ -80,7 +80,7 @@ class Work:
             self.place = LabPlace(self.place.directory)
             if self.place.begun is not None:
                 wait_for_earlier(self.place, self.say, end=end_earlier)
-                rescued.bring_back(self.place, self.say)
+                rescued.bring_back(self.place.id, self.place.directory, self.place.aside, self.say)
                 if self.named is not None and self.named != self.place.program:
                     must_read(self.place, self.named)
                     self.place.note("tool.named", tool=self.named)
@@ -161,12 +161,17 @@ class Work:
             if not is_of_another_provider(error.words):
                 raise
             words = error.words
-        if not self._is_fetched:
-            ended = self._fetch()
-            if ended.code == 0 and not ended.interrupted:
+        if ended := self.fetch_again(words):
+            if ended.is_done:
                 return self.tool.shown()
             words = ended.words
         raise FathometerError("look at a lab", words, self._advice(words))
+
+    def fetch_again(self, words: str) -> Exit | None:
+        """Fetches the provider where a call's words say that it is another than the lab was made with, or
+        damaged; None: they do not, or this call did so before.
+        """
+        return self._fetch() if is_of_another_provider(words) and not self._is_fetched else None
 
     def _fetch(self) -> Exit:
         self._is_fetched = True
@@ -177,7 +182,7 @@ class Work:
         """A call of the tool, with its entries in the journal."""
         self.place.note(f"{name}.started")
         ended = self.tool.run(name, *words, heard=heard)
-        if ended.code == 0 and not ended.interrupted:
+        if ended.is_done:
             self.place.note(f"{name}.done")
         else:
             # Words in which the secrets of the environment are named, not told.
@@ -218,7 +223,7 @@ class Work:
         last = self.place.last("init.done", "tool.named")
         if last is None or last["kind"] != "init.done" or not _has_providers(root):
             ended = self._fetch()
-            if ended.code != 0 or ended.interrupted:
+            if not ended.is_done:
                 raise self.failed("prepare the lab", ended, verb)
         if self.is_aside():
             self._take_back(verb)
