@@ -50,12 +50,51 @@ def test_a_lab_elsewhere_is_listed_where_it_is_named(made, tmp_path, monkeypatch
 
 @pytest.mark.parametrize(
     ("text", "what"),
-    [(None, "is not there"), ('{"resour', "is torn"), ('{"resources": [], "outputs": {}}', "is empty")],
+    [
+        (None, "is not there"),
+        ('{"resour', "is torn"),
+        ('{"version": 4, "resources": []}', "is empty"),
+        ("null", "is torn"),
+        ("[]", "is torn"),
+    ],
 )
 def test_a_lab_whose_state_says_nothing_is_not_just_listed_as_made(made, text, what):
     made.state_file.unlink() if text is None else made.state_file.write_text(text)
     said = summary(made.directory, NOW)
     assert f"made, but terraform.tfstate {what}: what exists is not known, by an estimate" in said
+
+
+def test_a_state_of_another_lab_is_told(made):
+    """By what its things bear, where no lineage was noted; without a tag it may be this lab's."""
+    bears = [{"attributes": {"tags": {"fathom-lab": "fathom-balancer"}}}]
+    state = {"version": 4, "lineage": "one", "resources": [{"mode": "managed", "instances": bears}]}
+    outputs = {"fathometer": {"value": {"lab": "fathom-balancer"}}}
+    of_balancer = "is another lab's: its things are of fathom-balancer, and this lab is"
+    for more, says in (
+        ({}, f"{of_balancer} azure-nat: what exists"),
+        ({"resources": [], "outputs": outputs}, f"{of_balancer} azure-nat: what exists"),
+        ({"resources": [{**state["resources"][0], "mode": "data"}]}, None),
+    ):
+        made.state_file.write_text(json.dumps({**state, **more}))
+        said = summary(made.directory, NOW)
+        assert says in said if says else "another lab's" not in said
+    made.state_file.write_text(json.dumps(state))
+    made.note("where", owner=None, regions=[], tag="own-nat")
+    assert f"{of_balancer} own-nat: what exists" in summary(made.directory, NOW)
+    # Its name was changed, and back.
+    made.note("where", owner=None, regions=[], tag="fathom-balancer")
+    assert "another lab's" not in summary(made.directory, NOW)
+    made.note("lineage.noted", lineage="two")
+    said = summary(made.directory, NOW)
+    assert "another lab's: its lineage is one, and this lab's is two: what exists is not known" in said
+    # OpenTofu leaves it beside what it encrypts.
+    made.state_file.write_text('{"lineage": "one", "encrypted_data": ""}')
+    assert "another lab's: its lineage is one" in summary(made.directory, NOW)
+    made.state_file.write_text('{"encrypted_data": ""}')
+    assert "another lab's" not in summary(made.directory, NOW)
+    made.note("lineage.void")
+    made.state_file.write_text(json.dumps(state))
+    assert "another lab's" not in summary(made.directory, NOW)
 
 
 def test_a_lab_elsewhere_is_listed_without_being_named(made, listed):
@@ -175,7 +214,9 @@ def test_the_account_that_things_tell_is_known_when_the_directory_is_gone(tmp_pa
     thing["values"] = {"arn": "arn:aws:ec2:eu-west-2:111111111111:eip/a"}
     shown = json.dumps({"values": {"root_module": {"resources": [thing]}}})
     tool = tmp_path / "bin/tofu"
-    listed.az(f"[ $1 = show ] && echo '{shown}' || echo '{{}}' > terraform.tfstate", name="tofu")
+    listed.az(
+        f"[ $1 = show ] && echo '{shown}' || echo '{{\"version\": 4}}' > terraform.tfstate", name="tofu"
+    )
     listed.az("exit 1", name="aws")
     place = LabPlace(tmp_path / "aws")
     place.make()
@@ -183,7 +224,7 @@ def test_the_account_that_things_tell_is_known_when_the_directory_is_gone(tmp_pa
     place.note("where", owner=None, regions=["eu-west-2"], tag="fathom-zones")
     place.root.mkdir(parents=True)
     (place.root / "common.tf").write_text('variable "account" {}\n')
-    place.state_file.write_text("{}")
+    place.state_file.write_text('{"version": 4}')
     register.note(place, may_exist=True)
     call(Work(place, "aws-zones", yes=True))
     (entry,) = [entry for entry in register.entries()[0] if entry.id == place.id]

@@ -63,6 +63,10 @@ def test_a_torn_state_whose_journal_is_gone_says_nothing(made, listed):
     assert f"{made.state_file} is torn" in said
     assert "    /subscriptions/0-1/left" in said
     listed.az("exit 0")
+    theirs = [{"mode": "managed", "instances": [{"attributes": {"labels": {"fathom-lab": "own-nat"}}}]}]
+    made.state_file.write_text(json.dumps({"version": 4, "resources": theirs}))
+    assert f"{made.state_file} names 1 thing of another lab, own-nat in the" in listed(*down, code=1)
+    made.state_file.write_text("{}")
     assert NOTHING in listed(*down)
 
 

@@ -6,8 +6,10 @@ import signal
 import pytest
 
 from fathometer.study.journal import JOURNAL, read_journal
-from support.lab_of_namespaces import SERVER, ended
+from support.lab_of_namespaces import EMPTY, SERVER, ended
 
+NO_STATES = ("{}", "null", "[]", '{"version": "4"}')
+"""JSON, and no states."""
 REFUSED = "5 things are left that no state knows"
 
 pytestmark = pytest.mark.usefixtures("without_hosts")
@@ -95,13 +97,13 @@ def test_ctrl_c_while_a_state_is_taken_back_makes_it_not_lost(person, root):
 
 def test_a_torn_state_is_no_reason_to_refuse_the_one_that_was_set_aside(person, root):
     set_aside(root)
-    (root / "terraform.tfstate").write_text('["azurerm_res')
+    (root / "terraform.tfstate").write_text('{"version": 4, "res')
     removed(person)
 
 
 def test_what_the_tool_refuses_to_take_back_is_lost_until_it_takes_one(person, root):
     whole = (root / "terraform.tfstate").read_text()
-    (root / "errored.tfstate").write_text("{}")
+    (root / "errored.tfstate").write_text(EMPTY)
     assert REFUSED in person("down", "azure-zones", "--yes", code=1)
     # The state that is there is no newer without it.
     (root / "errored.tfstate").unlink()
@@ -110,7 +112,7 @@ def test_what_the_tool_refuses_to_take_back_is_lost_until_it_takes_one(person, r
     removed(person)
 
 
-@pytest.mark.parametrize("text", [None, "[]", '["azurerm_res'], ids=["gone", "empty", "torn"])
+@pytest.mark.parametrize("text", [None, EMPTY, '{"version": 4, "res', *NO_STATES])
 def test_a_state_that_is_put_back_is_trusted_again(person, root, text):
     state = root / "terraform.tfstate"
     whole = state.read_text()
@@ -120,11 +122,63 @@ def test_a_state_that_is_put_back_is_trusted_again(person, root, text):
     removed(person)
 
 
+@pytest.mark.parametrize("file", ["terraform.tfstate", "errored.tfstate"])
+@pytest.mark.parametrize("is_noted", [True, False], ids=["lineage", "tag"])
+def test_another_labs_state_is_not_taken_for_this_ones(person, root, file, is_noted):
+    """`down` of one lab removed another, and said that nothing was left (a stranger)."""
+    state, journal = root / "terraform.tfstate", person.place / JOURNAL
+    whole = state.read_text()
+    if not is_noted:
+        # An earlier version noted none.
+        lines = journal.read_text().splitlines(keepends=True)
+        journal.write_text("".join(line for line in lines if '"lineage.' not in line))
+    theirs = person.cloud / "things/other.azurerm_thing.this"
+    theirs.write_text("fathom-other")
+    document = json.loads(whole.replace("fathom-zones", "fathom-other")) | {"lineage": "theirs"}
+    document["resources"] = [{**document["resources"][0], "address": theirs.name}]
+    (root / file).write_text(json.dumps(document))
+    for words in (("down", "azure-zones", "--by-state"), ("up", "azure-zones"), person.run_words()):
+        said = person(*words, "--yes", code=1)
+        assert f"cannot use the lab's state: {root / file} is another lab's: its" in said
+        assert "put this lab's own there. Where that is lost, move this one away all the same" in said
+    assert f"azure-zones  made, but {root / file} is another lab's" in person("list")
+    theirs.unlink()
+    (root / file).unlink()
+    state.write_text(whole)
+    removed(person)
+
+
+def test_a_lab_that_is_begun_anew_without_its_state_has_another_lineage(person, root):
+    state = root / "terraform.tfstate"
+    before = state.read_text()
+    for one in json.loads(before)["resources"]:
+        person.deleted(one["address"])
+    state.unlink()
+    (person.place / JOURNAL).write_text(
+        "".join(
+            line
+            for line in (person.place / JOURNAL).read_text().splitlines(keepends=True)
+            if '"apply.done"' not in line
+        )
+    )
+    # Killed before it notes anything.
+    person.killed("before", "apply.done", "up", "azure-zones", "--yes")
+    assert json.loads(state.read_text())["lineage"] != json.loads(before)["lineage"]
+    assert "everything of it is there" in person("up", "azure-zones", "--yes")
+    state.write_text(before)
+    assert "is another lab's: its lineage is" in person("down", "azure-zones", "--yes", code=1)
+    state.unlink()
+    assert REFUSED in person("down", "azure-zones", "--yes", code=1)
+    for one in json.loads(before)["resources"]:
+        person.deleted(one["address"])
+    assert "nothing of it is left" in person("down", "azure-zones", "--yes")
+
+
 def test_an_empty_state_of_a_lab_that_was_made_makes_it_no_second_time(person, root):
     """It is whole, so that nothing but the cloud tells of what is there."""
     state = root / "terraform.tfstate"
     whole = state.read_text()
-    state.write_text("[]")
+    state.write_text(EMPTY)
     number = kinds(person).count("apply.started")
     assert f"{state} is empty" in person("plan", "azure-zones")
     said = person("up", "azure-zones", "--yes", code=1)
@@ -137,8 +191,8 @@ def test_an_empty_state_of_a_lab_that_was_made_makes_it_no_second_time(person, r
     az.symlink_to(program)
     assert kinds(person).count("apply.started") == number
     # Somebody removed it by hand, and the cloud says so.
-    for address in reversed(json.loads(whole)):
-        person.deleted(address)
+    for one in reversed(json.loads(whole)["resources"]):
+        person.deleted(one["address"])
     assert "5 things of 3 kinds are there" in person("up", "azure-zones", "--yes")
     removed(person)
 
@@ -154,7 +208,7 @@ def test_what_was_begun_in_vain_goes_on_where_nobody_can_ask_the_cloud(person):
     person.up(code=1)
     (person.cloud / "fail").write_text(json.dumps({SERVER: "SkuNotAvailable"}))
     assert "4 things of 3 kinds are there" in person("up", "azure-zones", "--yes", code=1)
-    (person.place / "labs/azure/zones/terraform.tfstate").write_text("[]")
+    (person.place / "labs/azure/zones/terraform.tfstate").write_text(EMPTY)
     assert "could not be found out" in person("up", "azure-zones", "--yes", code=1)
 
 

@@ -10,7 +10,7 @@ from fathometer.cloud.left import commands_for, look, nothing_left
 from fathometer.cloud.planned import Plan, Resource
 from fathometer.cloud.where import Where
 from fathometer.errors import FathometerError
-from support.lab_of_namespaces import SERVER
+from support.lab_of_namespaces import EMPTY, SERVER, TAG
 
 
 @pytest.fixture
@@ -147,7 +147,9 @@ def test_down_asks_the_subscription_that_up_worked_in(person):
     person.up()
     state = person.place / "labs/azure/zones/terraform.tfstate"
     # What a crash of the tool leaves: a thing in no state.
-    state.write_text(json.dumps([a for a in json.loads(state.read_text()) if a != SERVER]))
+    document = json.loads(state.read_text())
+    document["resources"] = [one for one in document["resources"] if one["address"] != SERVER]
+    state.write_text(json.dumps(document))
     person.env["ARM_SUBSCRIPTION_ID"] = "s-2"
     said = person("down", "azure-zones", "--yes", code=1)
     assert "it was made in the subscription s-1, and the environment names s-2" in said
@@ -162,14 +164,14 @@ def test_down_asks_the_subscription_that_up_worked_in(person):
 
 
 @pytest.mark.usefixtures("without_hosts")
-@pytest.mark.parametrize("text", [None, "[]", '["azurerm_res'], ids=["gone", "empty", "torn"])
+@pytest.mark.parametrize("text", [None, EMPTY, '{"version": 4, "res'], ids=["gone", "empty", "torn"])
 def test_a_state_that_is_lost_says_nothing(person, text):
     """The cloud does: with it gone, nobody may trust it, now and later."""
     person.up()
     state = person.place / "labs/azure/zones/terraform.tfstate"
     whole = state.read_text()
     state.unlink() if text is None else state.write_text(text)
-    if text != "[]":
+    if text != EMPTY:
         # All of it would be made a second time, and paid for twice.
         said = person("up", "azure-zones", "--yes", code=1)
         assert "`fathom cloud down azure-zones` asks the cloud what it has of the lab" in said
@@ -179,8 +181,8 @@ def test_a_state_that_is_lost_says_nothing(person, text):
         assert f"    {SERVER}" in said
     assert "5 things are left that no state knows" in person("down", "azure-zones", "--yes", code=1)
     # By hand, as it tells.
-    for address in reversed(json.loads(whole)):
-        person.machine.run(f"rm -f '{person.cloud}/things/{address}'")
+    for one in json.loads(whole)["resources"]:
+        person.deleted(one["address"])
     assert "nothing of it is left" in person("down", "azure-zones", "--yes")
 
 
@@ -194,8 +196,8 @@ def test_a_state_that_was_set_aside_and_cannot_be_read_leaves_the_older_one_untr
     assert "`fathom cloud down azure-zones` asks the cloud what it has of the lab" in said
     assert "the state is lost" in person("down", "azure-zones", "--yes", "--by-state", code=1)
     assert "5 things are left that no state knows" in person("down", "azure-zones", "--yes", code=1)
-    for address in reversed(json.loads(state.read_text())):
-        person.machine.run(f"rm -f '{person.cloud}/things/{address}'")
+    for one in json.loads(state.read_text())["resources"]:
+        person.deleted(one["address"])
     assert "nothing of it is left" in person("down", "azure-zones", "--yes")
 
 
@@ -236,7 +238,7 @@ def test_a_journal_that_is_damaged_is_told_as_the_labs(begun):
 @pytest.mark.usefixtures("without_hosts")
 def test_a_name_that_somebody_else_has_is_told_before_anything_is_made(person):
     theirs = person.cloud / "things/theirs"
-    theirs.touch()
+    theirs.write_text(TAG)
     person.before["things"] = [theirs.name]
     said = person.up(code=1)
     assert "1 thing is there already of a lab of this name" in said

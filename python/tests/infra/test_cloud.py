@@ -216,3 +216,13 @@ def test_a_change_of_outputs_alone_is_applied_without_a_question(own):
     assert "everything of it is there" in "".join(own("up", "azure-own", "--infra", "infra"))
     own("run", "azure-own", "--fathom", fathom(), code=1)
     assert "7008" in study.read_text()
+    # Another lab's state has no tag here, and a lineage of its own, encrypted or not.
+    other = own.home / "other"
+    own("up", "azure-own", "--infra", "infra", "--directory", str(other), "--yes")
+    (mine, theirs) = (place / "labs/azure/own/terraform.tfstate" for place in (own.place, other))
+    kept = mine.read_text()
+    shutil.copy(theirs, mine)
+    _, err = own("down", "azure-own", "--yes", "--by-state", code=1)
+    assert f"{mine} is another lab's: its lineage is {json.loads(theirs.read_text())['lineage']}" in err
+    mine.write_text(kept)
+    own("down", "azure-own", "--yes", "--by-state")

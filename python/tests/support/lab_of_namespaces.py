@@ -2,6 +2,7 @@
 hosts are namespaces within that machine, and gone with it.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -19,8 +20,11 @@ from support.machines import Machine, until
 
 STAND_IN = Path(__file__).with_name("standin_start.py")
 MAIN = "from fathometer.cli import main; main()"
+TAG = "fathom-zones"
 SECRET = "correct-horse-battery"
 GIVEN = ("azure-zones", "--from", "203.0.113.1/32", "--public-jump", "--var", "user=root", "--yes")
+EMPTY = '{"version": 4, "resources": []}'
+"""A state of a lab of which nothing is there."""
 SERVER = 'module.server["server-zone-1"].azurerm_linux_virtual_machine.this'
 KILLED = f"""
 import os, signal, sys
@@ -115,23 +119,34 @@ class Person:
         return process
 
     def __call__(self, *words, code=0, answer=None):
+        others = self.things_of_others()
         process = self.popen(*words, stdin=subprocess.DEVNULL if answer is None else subprocess.PIPE)
         if answer is not None:
             process.stdin.write(answer)
         said = ended(process, code)
         self.nothing_is_forgotten(words, code)
+        assert self.things_of_others() == others
         return said
+
+    def things_of_others(self):
+        """What the cloud has that bears the tag of another lab, which no call may touch."""
+        names = set()
+        for thing in (self.cloud / "things").iterdir():
+            # A tool of an earlier call may still remove some.
+            with contextlib.suppress(FileNotFoundError):
+                names |= {thing.name} if thing.read_text() != TAG else set()
+        return names
 
     def nothing_is_forgotten(self, words, code):
         """The law of every call: what costs is known to `list`, and what is said to be gone is gone."""
         there = {p.name for p in (self.cloud / "things").iterdir()}
-        things = there - {*self.before["things"]}
+        things = there - {*self.before["things"]} - self.things_of_others()
         if words[0] == "down" and code == 0 and "--by-state" not in words:
             assert not things
         if words[0] == "up" and code == 0:
             # Within the machine it may be on a disk of its own.
             state = json.loads(self.machine.run(f"cat {self.place}/labs/*/*/terraform.tfstate"))
-            assert {address.replace("/", "_") for address in state} >= things
+            assert {one["address"].replace("/", "_") for one in state["resources"]} >= things
         entries = [json.loads(f.read_text()) for f in (self.place.parents[1] / "labs").glob("*.json")]
         assert not things or any(entry["may_exist"] for entry in entries), things
 

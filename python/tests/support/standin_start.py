@@ -14,8 +14,15 @@ def listed(cloud, kind, words):
     asked = words[words.index("--subscription") + 1] if "--subscription" in words else "none"
     with open(f"{cloud}/az.log", "a") as log:
         log.write(f"{asked}\n")
+    tag = words[words.index("--tag") + 1].partition("=")[2]
     for name in os.listdir(f"{cloud}/things") if kind == "resource" else ():
-        print(f"/subscriptions/0/{name}")
+        try:
+            with open(f"{cloud}/things/{name}") as thing:
+                bears = thing.read()
+        except FileNotFoundError:
+            continue
+        if bears == tag:
+            print(f"/subscriptions/0/{name}")
 
 
 def initialized(cloud):

@@ -75,13 +75,41 @@ def resource(address):
     return {"address": address, "mode": "managed", "type": kind, "values": values}
 
 
+def document():
+    """Of the state that is there."""
+    text = STATE.read_text() if STATE.exists() else ""
+    # An empty file is no state yet.
+    return json.loads(text) if text else {}
+
+
 def state():
-    return json.loads(STATE.read_text()) if STATE.exists() else []
+    """The addresses in it."""
+    return [one["address"] for one in document().get("resources", ())]
+
+
+def as_state(addresses):
+    """As the real one writes it, which has no addresses as such."""
+    resources = [
+        {
+            "address": address,
+            "mode": "managed",
+            "type": address.split(".")[-2],
+            "instances": [{"attributes": {"tags": {"fathom-lab": TAG}}}],
+        }
+        for address in addresses
+    ]
+    # A state that is begun anew has another.
+    lineage = document().get("lineage") or os.urandom(8).hex()
+    return {"version": 4, "lineage": lineage, "resources": resources}
 
 
 def save(addresses):
+    put(as_state(addresses))
+
+
+def put(new_state):
     new = STATE.with_suffix(".new")
-    new.write_text(json.dumps(addresses))
+    new.write_text(json.dumps(new_state))
     new.rename(STATE)
 
 
@@ -296,7 +324,7 @@ def apply(file):
                 if filler := (CLOUD / "no-room").read_text():
                     sh(f"cat /dev/zero >{filler} 2>/dev/null || :")
                 Path("errored.tfstate").touch()
-                say("log", "Emergency state dump", **{"@module": "terraform.ui", "state": there})
+                say("log", "Emergency state dump", **{"@module": "terraform.ui", "state": as_state(there)})
                 fail("Failed to persist state to backend\nthe raw state data is printed above")
             save(there)
             say("apply_complete", f"{address}: Creation complete after 0s [id=x]", hook={"action": "create"})
@@ -326,9 +354,9 @@ def push(file):
         new = json.loads(file.read_text())
     except ValueError:
         fail(f'Error reading source state "{file}"\nno state')
-    if not isinstance(new, list):
+    if "lineage" not in new:
         fail("Failed to write state\ncannot import state with serial 1 over newer state with serial 9")
-    save(new)
+    put(new)
 
 
 def lab():

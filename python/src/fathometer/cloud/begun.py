@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from fathometer.clean import cleaned
-from fathometer.cloud import register
+from fathometer.cloud import register, whose
 from fathometer.cloud.journal import LabPlace, all_usual
 from fathometer.cloud.prices import at_least, hourly
-from fathometer.cloud.states import EMPTY, broken, is_encrypted, named_by
+from fathometer.cloud.states import EMPTY, broken, document_in, is_encrypted, named_by
 from fathometer.cloud.work import command_for, remaining
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
@@ -140,7 +139,9 @@ def summary(directory: Path, now: datetime) -> str | None:
     if kind == "destroy.done":
         # Of no other the state has to be read.
         state = _removed(place, down)
-    if place.is_made and (what := _says_nothing(place.state_file, down)):
+    if (what := whose.anothers(place)) is not None:
+        state += f", but {what}: what exists is not known"
+    elif place.is_made and (what := _says_nothing(place.state_file, down)):
         state += f", but {place.state_file.name} {what}: what exists is not known"
     price = _price(place.last("approved"))
     parts = [f"{begun.get('lab')}  {state}{price}"]
@@ -179,6 +180,6 @@ def _says_nothing(state: Path, down: str) -> str | None:
     if what := broken(state, down):
         return what
     text = state.read_bytes()
-    document = json.loads(text)
-    is_empty = isinstance(document, Mapping) and not document.get("resources") and not is_encrypted(text)
-    return EMPTY if is_empty else None
+    # What a lab only reads is not nothing.
+    document = document_in(text) or {}
+    return None if document.get("resources") or is_encrypted(text) else EMPTY

@@ -15,6 +15,8 @@ goes on after any crash.
 | ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason``, ``code`` (a signal's: below 0) |
 | ``things.seen`` | the state had something after that, for the first time |
 | ``things.unread`` | whether it had could not be found out |
+| ``lineage.noted`` | ``lineage``: by which the tools tell this lab's state from others, after a making |
+| ``lineage.void`` | a state of another lineage is about to be begun |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
 | ``keys.void`` | hosts are about to be made, or made anew, whose keys nobody has seen |
 | ``hosts.ended`` | ``at``: their end has passed, and they are about to get another |
@@ -214,6 +216,11 @@ class LabPlace:
     def id(self) -> str:
         """Marks the processes that work for this lab."""
         return str((self.begun or {}).get("id", ""))
+
+    @property
+    def lab(self) -> str:
+        """Which lab it is."""
+        return str((self.begun or {}).get("lab", ""))
 
     @property
     def is_made(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from fathometer.cloud import keys, register, running, sshkey, twice, where
+from fathometer.cloud import keys, register, running, sshkey, twice, where, whose
 from fathometer.cloud.journal import KNOWN_HOSTS, PROPOSAL, LabPlace
 from fathometer.cloud.labs import Root, variables_of
 from fathometer.cloud.planned import ENDS, HOSTS, Plan, read_plan
@@ -305,6 +305,7 @@ def _apply(work: Work, number: int) -> None:
         # Whoever makes another one of its name registers that before, too.
         twice.must_have_its_name_alone(work, register.where(work.place))
         work.register(may_exist=True)
+    whose.expect_another(work.place)
     ended = work.step("apply", "apply", "-input=false", "-json", _PLAN, heard=heard)
     (work.place.root / _PLAN).unlink(missing_ok=True)
     note_things(work)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from fathometer.cloud import left, register, where, without_journal
+from fathometer.cloud import left, register, where, whose, without_journal
 from fathometer.cloud.journal import removed
 from fathometer.cloud.labs import variables_of
 from fathometer.cloud.planned import Resource
@@ -67,6 +67,7 @@ def _stop_study(work: Work) -> bool:
     if asks:
         # Nor is a study ended for a removal that is refused.
         register.must_be_named(work.place, "remove the lab")
+        whose.must_be_own(work.place, work.command("down"))
         is_lost = _say_unfetched(work, output)
         there: tuple[Resource, ...] = ()
         with contextlib.suppress(FathometerError):

@@ -59,7 +59,7 @@ def state_of(line: str) -> str | None:
         value, end = json.JSONDecoder().raw_decode(line, at)
     except ValueError:
         return None
-    return line[at:end] if isinstance(value, dict | list) else None
+    return line[at:end] if isinstance(value, dict) else None
 
 
 def keep(place: LabPlace, raw: Path, say: Callable[[str], None]) -> None:

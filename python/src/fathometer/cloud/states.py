@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fathometer.cloud.tool import trial
 from fathometer.errors import FathometerError
@@ -14,19 +13,34 @@ from fathometer.errors import FathometerError
 TORN: Final = "is torn"
 GONE: Final = "is not there"
 EMPTY: Final = "is empty"
+_ENCRYPTED: Final = "encrypted_data"
+"""What OpenTofu has in an encrypted state, beside its lineage."""
 
 
 def broken(state: Path, down: str) -> str | None:
     """Why nobody can read a state; None: it can be read. `down` removes its lab."""
     try:
-        json.loads(state.read_bytes())
+        text = state.read_bytes()
     except FileNotFoundError:
         return GONE
-    except ValueError:
-        return TORN
     except OSError as error:
         raise unreadable(state, error, down) from None
-    return None
+    return TORN if document_in(text) is None else None
+
+
+def document_in(text: str | bytes) -> Mapping[str, Any] | None:
+    """The object that a state is; None: it is torn, or something else, of which the tools say that its format
+    is none of theirs.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, Mapping):
+        return None
+    version, things = document.get("version"), document.get("resources")
+    is_state = type(version) is int and (things is None or isinstance(things, list))
+    return document if is_state or _ENCRYPTED in document else None
 
 
 def unreadable(state: Path, error: OSError, down: str) -> FathometerError:
@@ -40,10 +54,8 @@ def unreadable(state: Path, error: OSError, down: str) -> FathometerError:
 
 def is_encrypted(text: str | bytes) -> bool:
     """Whether OpenTofu encrypted a state: what it names only the tool can tell, by its key."""
-    with contextlib.suppress(ValueError):
-        document = json.loads(text)
-        return isinstance(document, Mapping) and "encrypted_data" in document
-    return False
+    document = document_in(text)
+    return document is not None and _ENCRYPTED in document
 
 
 def named_by(state: Path, down: str) -> int | None:
@@ -55,13 +67,10 @@ def named_by(state: Path, down: str) -> int | None:
 
 def named_in(text: str | bytes) -> int | None:
     """The same of a state's text. One that is encrypted names none, as far as anybody can tell here."""
-    try:
-        document = json.loads(text)
-    except ValueError:
+    document = document_in(text)
+    if document is None:
         return None
-    things = document.get("resources") if isinstance(document, Mapping) else document
-    if not isinstance(things, list):
-        return 0
+    things = document.get("resources") or ()
     # What a lab only reads of a cloud is nobody's to remove.
     return len([one for one in things if not isinstance(one, Mapping) or one.get("mode") != "data"])
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from fathometer.clean import cleaned
-from fathometer.cloud import left, register, rescued, where
+from fathometer.cloud import left, register, rescued, where, whose
 from fathometer.cloud.journal import ASIDE, FILES, OWN_FILES, STATE, removed
-from fathometer.cloud.states import is_encrypted, named_in, unreadable
+from fathometer.cloud.states import document_in, is_encrypted, named_in, unreadable
 from fathometer.cloud.tool import wait_for_tool
 from fathometer.cloud.work import Work
 from fathometer.counts import count
@@ -58,7 +59,7 @@ def _must_name_nothing(work: Work, entry: register.Entry | None) -> None:
     # and the tool would refuse the other.
     states = sorted(work.place.states, key=lambda one: one.name == STATE)
     for state in (*rescued.kept(lab_id, directory), *states):
-        what = _named(work, state)
+        what = _named(work, state, () if entry is None else entry.where.tags)
         if what is None:
             continue
         things = what + (entry.where.words if entry is not None else "")
@@ -92,8 +93,8 @@ def _by_hand(state: Path, root: Path, *, is_in_root: bool) -> str:
     )
 
 
-def _named(work: Work, state: Path) -> str | None:
-    """What a state names, in words; None: nothing, or it is torn, which is said."""
+def _named(work: Work, state: Path, own: Collection[str]) -> str | None:
+    """What a state names, in words; None: nothing, or it is torn, which is said. `own`: the lab's tags."""
     try:
         text = rescued.text_of(state)
     except OSError as error:
@@ -102,7 +103,9 @@ def _named(work: Work, state: Path) -> str | None:
     if number is None:
         work.say(f"{state} is torn: it says nothing")
     elif number:
-        return f"names {count(number, 'thing')}"
+        tags = whose.tags_of(document_in(text) or {})
+        others = ", ".join(sorted(tags)) if own and not tags & {*own} else ""
+        return f"names {count(number, 'thing')}" + (f" of another lab, {others}" if others else "")
     elif is_encrypted(text):
         return "is encrypted, and may name things"
     return None

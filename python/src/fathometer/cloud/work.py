@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 import typer
 
 from fathometer.clean import cleaned
-from fathometer.cloud import register, rescued, where
+from fathometer.cloud import register, rescued, where, whose
 from fathometer.cloud.journal import LabPlace, usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate
@@ -81,6 +81,7 @@ class Work:
             if self.place.begun is not None:
                 wait_for_earlier(self.place, self.say, end=end_earlier)
                 rescued.bring_back(self.place.id, self.place.directory, self.place.aside, self.say)
+                whose.must_be_own(self.place, self.command("down"))
                 if self.named is not None and self.named != self.place.program:
                     must_read(self.place, self.named)
                     self.place.note("tool.named", tool=self.named)
@@ -328,6 +329,7 @@ def note_things(work: Work) -> tuple[Resource, ...]:
             work.place.note("things.unread")
         return ()
     where.note_things(work.place, there)
+    whose.note_lineage(work.place)
     work.register()
     if there and not work.place.has("things.seen"):
         work.place.note("things.seen")
