@@ -48,6 +48,7 @@ def test_files_without_a_guard_are_not_used_by_a_login_that_nobody_knows(aws_lab
     """Of an earlier version, whose provider lets in whatever login it gets: a state was emptied."""
     place, _ = aws_lab("111111111111")
     (place.root / "main.tf").write_text('variable "region" {}\n')
+    place.set({})
     place.note("apply.done")
     place.state_file.write_text(json.dumps(THINGS))
     tool = f"""[ "$1" = version ] && echo '{{"terraform_version": "1.12.6"}}'

@@ -4,6 +4,7 @@ that.
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -36,6 +37,52 @@ def test_a_plan_that_is_refused_changes_nothing_of_the_lab(nat):
         assert says in nat("plan", LAB, *words.split(), code=1)[1]
     assert "nothing to be done" in nat("plan", LAB)[0]
     nat("plan", LAB, "--var", "idle_timeout_minutes=NaN", code=2)
+
+
+def tidied(cloud, *, copy):
+    """Somebody removes the files of settings from the tool's directory."""
+    for file in (cloud.place / "labs/azure/nat").glob("*.tfvars.json"):
+        file.unlink()
+    if copy:
+        (cloud.place / "settings.json").unlink()
+
+
+def test_a_lab_whose_settings_are_gone_is_removed(nat):
+    """`down` was a dead end while hosts cost: "expires: it has no value, and no usual one" (a stranger)."""
+    nat("up", *GIVEN, "--var", "idle_timeout_minutes=9", "--yes")
+    settings = nat.place / "labs/azure/nat/lab.auto.tfvars.json"
+    kept = settings.read_text()
+    tidied(nat, copy=True)
+    nat.program("az", '[ "$1" = group ] || echo /subscriptions/0/left')
+    out, err = nat("down", LAB, "--yes", code=1)
+    assert f"{settings} is not there, without which the tool removes nothing: the cloud is asked" in err
+    assert "    /subscriptions/0/left" in out
+    assert "    azurerm_resource_group.lab" in out
+    assert (
+        "`fathom cloud up azure-nat` with the options that it was made with (values of idle_timeout_minutes,"
+        " public_jump, ssh_from, ssh_public_key) writes it again" in err
+    )
+    out, err = nat("down", LAB, "--yes", "--by-state", code=1)
+    assert "    azurerm_resource_group.lab" in out
+    assert "    /subscriptions" not in out
+    # By its usual settings it would be another lab.
+    _, err = nat("up", *GIVEN, code=2)
+    assert "made with values of idle_timeout_minutes, which nobody says" in err
+    assert "everything of it is there" in nat("up", *GIVEN, "--var", "idle_timeout_minutes=9")[1]
+    assert json.loads(settings.read_text()) == json.loads(kept)
+    kept = settings.read_text()
+    # As where its state was put back beside a journal that was begun anew.
+    other = nat.home / "other"
+    nat("plan", *GIVEN, "--directory", str(other))
+    shutil.copy(settings.with_name("terraform.tfstate"), other / "labs/azure/nat")
+    _, err = nat("down", LAB, "--directory", str(other), "--yes", "--by-state", code=1)
+    assert "is not there, without which the tool removes nothing; put it back; or" in err
+    shutil.rmtree(other)
+    for damage in (lambda: tidied(nat, copy=False), lambda: settings.write_text('{"expi')):
+        damage()
+        assert "nothing to be done" in nat("plan", LAB)[0]
+        assert settings.read_text() == kept
+    tidied(nat, copy=False)
     nat("down", LAB, "--yes", "--by-state")
     assert not nat.place.exists()
 

@@ -36,6 +36,7 @@ What a lab consists of is in the state of OpenTofu or Terraform, and not here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -57,6 +58,8 @@ _FORMAT: Final = 1
 FILES: Final = "labs"
 _SETTINGS: Final = "lab.auto.tfvars.json"
 """The name makes OpenTofu and Terraform read it by themselves."""
+_COPY: Final = "settings.json"
+"""The same once more, where nobody who tidies up in the tool's directory finds it."""
 PROPOSAL: Final = "lab.proposal.tfvars.json"
 """What a plan is made with. The tool reads it where it is told to, and nowhere else."""
 _PLANNED: Final = "lab.planned.tfvars.json"
@@ -67,7 +70,7 @@ STATE: Final = "terraform.tfstate"
 ASIDE: Final = "errored.tfstate"
 STUDY: Final = "study.toml"
 OWN_FILES: Final = frozenset(
-    {JOURNAL, LOCK, FILES, f"{FILES}.new", LOGS, STUDY, "study.new"}
+    {JOURNAL, LOCK, FILES, f"{FILES}.new", LOGS, STUDY, "study.new", _COPY}
     | {KNOWN_HOSTS, f"{KNOWN_HOSTS}.new", f"{KNOWN_HOSTS}.look"}
 )
 """All that a lab has in its directory."""
@@ -289,46 +292,62 @@ class LabPlace:
     @property
     def settings(self) -> dict[str, Any]:
         """The variables' values that its making last began with: `down` removes it by them."""
-        return self._read(_SETTINGS)
+        file = self.settings_file
+        return _values(file if file.exists() else self.directory / _COPY)
+
+    @property
+    def settings_file(self) -> Path:
+        """Where the tool reads them."""
+        return self.root / _SETTINGS
 
     @property
     def has_settings(self) -> bool:
         """Whether there are such values."""
-        return (self.root / _SETTINGS).exists()
+        return self.settings_file.exists() or (self.directory / _COPY).exists()
+
+    def restore_settings(self) -> bool:
+        """Writes them again where the tool's file is gone or torn, and tells whether it did. Of one that is
+        whole it keeps the copy: an earlier version made none.
+        """
+        copy = self.directory / _COPY
+        if (text := _object(self.settings_file)) is not None:
+            if text != _object(copy):
+                # Without it the lab is as well off as it was.
+                with contextlib.suppress(OSError):
+                    write_whole(copy, text)
+            return False
+        if _object(copy) is None or not self.root.is_dir():
+            return False
+        self._write(self.settings_file, _values(copy))
+        return True
 
     @property
     def planned(self) -> dict[str, Any]:
         """The values that the last `plan` of a lab of which nothing is made was called with."""
-        return self._read(_PLANNED)
+        return _values(self.root / _PLANNED)
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Writes the variables' values, all of them or none. Only who is about to make it with them may."""
-        self._write(_SETTINGS, values)
+        self._write(self.directory / _COPY, values)
+        self._write(self.settings_file, values)
 
     def propose(self, values: Mapping[str, Any]) -> None:
         """Writes the values that a plan is to be made with; the lab's own stay as they are."""
-        self._write(PROPOSAL, values)
+        self._write(self.root / PROPOSAL, values)
 
     def keep_proposal(self) -> None:
         """Makes the proposal what the next `up` begins with."""
         (self.root / PROPOSAL).rename(self.root / _PLANNED)
 
-    def _read(self, name: str) -> dict[str, Any]:
-        try:
-            values = json.loads((self.root / name).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        return dict(values)
-
-    def _write(self, name: str, values: Mapping[str, Any]) -> None:
+    def _write(self, file: Path, values: Mapping[str, Any]) -> None:
         # The tool reads JSON, which has no NaN.
         text = json.dumps(values, indent=1, allow_nan=False) + "\n"
         try:
-            write_whole(self.root / name, text)
+            write_whole(file, text)
         except OSError as error:
             raise FathometerError(
                 "write the lab's settings",
-                f"{self.root / name}: {error.strerror}",
+                f"{file}: {error.strerror}",
                 f"see to room and rights on the disk of {self.directory}; then the same command goes on",
             ) from None
 
@@ -350,6 +369,22 @@ class LabPlace:
                 f"{error.filename or self.directory}: {error.strerror}",
                 "nothing of the lab is needed any more: remove the directory yourself",
             ) from None
+
+
+def _values(file: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return dict(values)
+
+
+def _object(file: Path) -> str | None:
+    """The text of a file that is an object of JSON; None: it is none."""
+    with contextlib.suppress(OSError, ValueError):
+        text = file.read_text(encoding="utf-8")
+        return text if isinstance(json.loads(text), dict) else None
+    return None
 
 
 def _is_directory(path: Path) -> bool:

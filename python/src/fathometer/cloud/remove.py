@@ -16,6 +16,7 @@ from fathometer.cloud.journal import removed
 from fathometer.cloud.labs import variables_of
 from fathometer.cloud.planned import Resource
 from fathometer.cloud.prices import estimate
+from fathometer.cloud.settings import are_lost
 from fathometer.cloud.tool import LOOK_S, message
 from fathometer.cloud.work import RefusedStateError, Work, note_things, table, tell
 from fathometer.counts import are, count
@@ -43,9 +44,13 @@ def down(work: Work, *, by_state: bool) -> None:
             )
         if register.may_exist(work.place):
             register.must_be_named(work.place, "remove the lab")
-            if not _state_is_lost(work):
-                _destroy(work, agreed=agreed)
-            _look(work, by_state=by_state)
+            is_lost = _state_is_lost(work)
+            if not is_lost and (there := _without_settings(work)):
+                _must_be_gone(work, there, by_state=by_state)
+            else:
+                if not is_lost:
+                    _destroy(work, agreed=agreed)
+                _look(work, by_state=by_state)
             words = _BY_STATE if by_state else left.nothing_left(_asked(work))
         work.say(words)
         register.forget(work.place)
@@ -157,6 +162,45 @@ def _why_lost(work: Work) -> str | None:
         return str(last["reason"])
     work.prepare("down")
     return work.emptied_state() if place.is_made else None
+
+
+def _without_settings(work: Work) -> tuple[Resource, ...]:
+    """What the state names, where the tool cannot be called to remove it."""
+    if not are_lost(work.place):
+        return ()
+    work.prepare("down")
+    return work.exists()
+
+
+def _must_be_gone(work: Work, there: tuple[Resource, ...], *, by_state: bool) -> None:
+    """Raises `FathometerError` where the cloud may have something of a lab whose settings are gone."""
+    place, asked = work.place, _asked(work)
+    last = place.last("settings") or {}
+    names = [name for name in last.get("names", ()) if name != "expires"]
+    had = f" (values of {', '.join(names)})" if names else ""
+    what = f"{place.settings_file} is not there, without which the tool removes nothing"
+    remedy = (
+        f"put it back; or {work.command('up')} with the options that it was made with{had} writes it again."
+        f" Then {work.command('down')}"
+    )
+    if not by_state and asked.cloud != "gcp":
+        work.say(f"{what}: the cloud is asked what it has of the lab")
+        place.note("left.started")
+        answer = left.look(asked)
+        what += (
+            "" if answer.problem is None else f", and what is there could not be found out: {answer.problem}"
+        )
+        if answer.problem is None:
+            place.note("left.looked", left=len(answer.things))
+            if not answer.things:
+                forget = f"remove {place.directory} and {register.file_of(place)}"
+                where.must_prove(
+                    register.where(place), left.FIND_OUT, f"{work.command('down')} again", forget
+                )
+                return
+            left.show(f"in the cloud{asked.words}", answer.things)
+    left.show("as the state names it", (thing.address for thing in there))
+    raise FathometerError("remove the lab", what, remedy)
 
 
 def _destroy(work: Work, *, agreed: bool) -> None:

@@ -6,7 +6,7 @@ that nobody agreed to, changes nothing of what `down`, `run` and `list` go by.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -115,6 +115,10 @@ def propose(place: LabPlace, root: Root, given: Given, now: datetime) -> Proposa
     last = place.last("settings") if begun else place.last("planned", "settings")
     last = last or {}
     values = {**(place.planned if last.get("kind") == "planned" else place.settings)}
+    is_lost = are_lost(place)
+    if is_lost and last.get("expires") is not None:
+        # Of all that they were the journal has their names, and this.
+        values["expires"] = last["expires"]
     for name, text in given.variables.items():
         _must_be_known(name, known)
         _must_be_said_once(name, given)
@@ -139,7 +143,8 @@ def propose(place: LabPlace, root: Root, given: Given, now: datetime) -> Proposa
         )
     private = last.get("key")
     if "ssh_public_key" in known and (given.key is not None or "ssh_public_key" not in values):
-        private, values["ssh_public_key"] = _key(given.key)
+        named = Path(str(private)) if private is not None and given.key is None else given.key
+        private, values["ssh_public_key"] = _key(named)
     hours = given.hours if given.hours is not None else (None if begun else last.get("hours"))
     if "expires" in known and (hours is not None or "expires" not in values or not begun):
         values["expires"] = end_of(_USUAL if hours is None else hours, now)
@@ -148,8 +153,29 @@ def propose(place: LabPlace, root: Root, given: Given, now: datetime) -> Proposa
         owner = register.where(place).owner if begun else None
         if owner := owner or where.owner_now(root.cloud):
             values[where.ACCOUNT] = owner
+    if is_lost:
+        _must_have_all(given, {*last.get("names", ())} - {*values, where.ACCOUNT})
     place.propose(values)
     return Proposal(values, private, hours)
+
+
+def are_lost(place: LabPlace) -> bool:
+    """Whether a lab has a state, and nothing of the settings that it was made with: by its usual ones, of
+    another region say, all of it would seem gone.
+    """
+    return place.state_file.exists() and not place.has_settings and bool(variables_of(place.root))
+
+
+def _must_have_all(given: Given, missing: Iterable[str]) -> None:
+    """Raises `FathometerError` where nobody says what a lab was made with."""
+    if missing := sorted(missing):
+        ways = dict.fromkeys(given.option_of(name) for name in missing)
+        raise FathometerError(
+            "make the lab",
+            f"its settings are gone, and it was made with values of {', '.join(missing)}, which nobody says",
+            f"give it what it was made with: {' '.join(ways)}",
+            exit_code=ExitCode.USAGE,
+        )
 
 
 def _must_be_known(name: str, known: frozenset[str]) -> None:

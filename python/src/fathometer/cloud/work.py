@@ -81,6 +81,8 @@ class Work:
             if self.place.begun is not None:
                 wait_for_earlier(self.place, self.say, end=end_earlier)
                 rescued.bring_back(self.place.id, self.place.directory, self.place.aside, self.say)
+                if self.place.restore_settings():
+                    self.say(f"{self.place.settings_file} is written again: it was gone or torn")
                 whose.must_be_own(self.place, self.command("down"))
                 if self.named is not None and self.named != self.place.program:
                     must_read(self.place, self.named)
