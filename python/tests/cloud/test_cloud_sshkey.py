@@ -1,18 +1,27 @@
-"""A key that opens no host is refused before a host is made: with OpenSSH's own programs, and no lab."""
+"""A key that opens no host is refused before a host is made, with OpenSSH's own programs; and a host that
+opens to no key.
+"""
 
+import json
 import os
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
+from fathometer.cloud import keys
+from fathometer.cloud.settings import _key
 from fathometer.cloud.sshkey import must_be_public_key, must_log_in
 from fathometer.errors import FathometerError
+from fathometer.study.outputs import read_lab
+from support.lab_of_namespaces import stand_in_for_ssh
 from support.programs import make_key, tool
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """Of somebody without an agent."""
+    """Of somebody without an agent, where the account says that it is."""
+    monkeypatch.setattr("pwd.getpwuid", lambda _: SimpleNamespace(pw_dir=str(tmp_path)))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     (tmp_path / ".ssh").mkdir(mode=0o700)
@@ -108,3 +117,66 @@ def test_a_key_with_a_passphrase_has_to_be_in_the_agent(home):
     key.unlink()
     must_log_in(text, str(key))
     must_log_in(text, None)
+
+
+def test_the_home_that_counts_is_where_ssh_looks(home, tmp_path, monkeypatch):
+    """As `sudo -E` leaves $HOME: the lab let in a key that `ssh` never tried (a stranger)."""
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / ".ssh").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(elsewhere))
+    theirs, accounts = elsewhere / ".ssh/id_ed25519", home / ".ssh/id_ed25519"
+    make_key(theirs)
+    with pytest.raises(FathometerError, match="is not there, and no agent"):
+        must_log_in(public(theirs), None)
+    # By its name `ssh` finds it.
+    assert _key(None) == (str(theirs), public(theirs).strip())
+    make_key(accounts)
+    must_log_in(public(accounts), None)
+    assert _key(None) == (None, public(accounts).strip())
+
+
+@pytest.fixture
+def behind(tmp_path, monkeypatch):
+    """A lab behind a jump host that answers, and `ssh` by way of it ends as these words of shell do."""
+
+    def make(words):
+        (tmp_path / "bin").mkdir()
+        stand_in_for_ssh(tmp_path / "bin")
+        (tmp_path / "bin/ssh").write_text(f"#!/bin/sh\n{words}\n")
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+        monkeypatch.setattr(keys, "PAUSE_S", 0.01)
+        lab = {"format": 1, "lab": "own", "jump": {"address": "192.0.2.1", "user": "u"}}
+        lab["hosts"] = [{"name": "a", "address": "10.0.0.1", "user": "u"}]
+        lab["scenarios"] = [{"label": "path", "from": "a", "to": "a"}]
+        return read_lab(json.dumps(lab).encode(), "the lab")
+
+    return make
+
+
+DENIED = "echo 'u@192.0.2.1: Permission denied (publickey).' >&2; exit 255"
+
+
+def test_a_login_that_is_refused_is_told_before_patience_ends(behind, tmp_path, monkeypatch):
+    """It took five silent minutes, and was told as a host that does not answer (a stranger)."""
+    monkeypatch.setattr(keys, "REFUSED_S", 0.0)
+    refusal = r"the jump host 192.0.2.1 answers, and refuses the login \(u@192.0.2.1: Permission denied"
+    with pytest.raises(FathometerError, match=refusal) as told:
+        keys.fetch(behind(DENIED), "/k", tmp_path / "known", str)
+    assert "-i /k -o IdentitiesOnly=yes -l u 192.0.2.1` shows which it tries" in told.value.remedy
+
+
+def test_who_waits_is_told_why_and_a_user_that_is_made_late_logs_in(behind, tmp_path):
+    said = []
+    counts = f"echo >>{tmp_path}/n; n=$(grep -c '' {tmp_path}/n); "
+    first = "[ $n -gt 2 ] || { echo 'ssh: Connection reset by peer' >&2; exit 255; }; "
+    keys.fetch(
+        behind(f"{counts}{first}[ $n -gt 4 ] || {{ {DENIED}; }}; echo 10.0.0.1 ssh-ed25519 AAAA"),
+        None,
+        tmp_path / "known",
+        said.append,
+    )
+    waiting = "waiting for 10.0.0.1 to answer to SSH"
+    assert said == [
+        f"{waiting} (ssh: Connection reset by peer)",
+        f"{waiting} (u@192.0.2.1: Permission denied (publickey).)",
+    ]

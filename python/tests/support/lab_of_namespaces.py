@@ -266,7 +266,7 @@ def put_stand_in(program):
 def stand_in_for_ssh(programs):
     """Programs by which every host answers at once, with a key, also by way of a jump host."""
     texts = {
-        "ssh-keyscan": 'for a; do case $a in -*|10) ;; *) echo "$a ssh-ed25519 AAAA";; esac; done',
+        "ssh-keyscan": 'for a; do case $a in -*|2|10) ;; *) echo "$a ssh-ed25519 AAAA";; esac; done',
         "ssh": 'while [ "$1" != ssh-keyscan ]; do shift; done; exec "$@"',
     }
     for name, text in texts.items():

@@ -6,6 +6,7 @@ same addresses.
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import time
 from collections.abc import Callable
@@ -21,7 +22,13 @@ PATIENCE_S: Final = 300.0
 PAUSE_S: Final = 2.0
 ANSWER_S: Final = 10
 """How long one look waits for an answer, in whole seconds."""
+REFUSED_S: Final = 60.0
+"""How long a host that answers may refuse a login: its user is made some time after its sshd starts."""
+_FIRST_S: Final = 2
+"""How long the first look waits: whoever waits longer is told for what."""
 _CALL_S: Final = 120.0
+_REFUSES: Final = "Permission denied"
+"""As `ssh` ends where a host takes none of its keys."""
 
 
 def fetch(lab: Lab, key: str | None, into: Path, say: Callable[[str], None]) -> None:
@@ -44,7 +51,9 @@ def silent(lab: Lab, key: str | None, into: Path, patience_s: float, say: Callab
 def _fetch(
     lab: Lab, key: str | None, into: Path, patience_s: float, say: Callable[[str], None]
 ) -> tuple[list[str], str]:
-    """As `fetch`. Tells who did not answer, and what was said of that, in brackets."""
+    """As `fetch`. Tells who did not answer, and what was said of that, in brackets. Raises `FathometerError`
+    where the jump host answers and lets nobody in.
+    """
     until = time.monotonic() + patience_s
     into.unlink(missing_ok=True)
     into.touch(mode=0o600)
@@ -64,9 +73,11 @@ def _fetch(
 def _scan(
     before: list[str], addresses: list[str], into: Path, until: float, say: Callable[[str], None]
 ) -> tuple[list[str], str]:
-    missing, is_announced = list(addresses), False
+    missing, told, refused_at = list(addresses), None, None
+    answer_s = min(_FIRST_S, ANSWER_S)
     while True:
-        done = _call([*before, "ssh-keyscan", "-T", str(ANSWER_S), *missing])
+        done = _call([*before, "ssh-keyscan", "-T", str(answer_s), *missing])
+        answer_s = ANSWER_S
         lines = [line for line in done.stdout.splitlines() if _is_key(line, missing)]
         with into.open("a", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
@@ -74,13 +85,31 @@ def _scan(
         missing = [address for address in missing if address not in there]
         if not missing:
             return [], ""
-        if time.monotonic() > until:
-            words = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("#")]
-            return missing, f" ({words[-1]})" if words else ""
-        if not is_announced:
-            say(f"waiting for {', '.join(missing)} to answer to SSH")
-            is_announced = True
+        words = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("#")]
+        why = f" ({words[-1].strip()})" if words else ""
+        now = time.monotonic()
+        if _REFUSES not in why:
+            refused_at = None
+        elif now - (refused_at := now if refused_at is None else refused_at) >= REFUSED_S or now > until:
+            raise _refused(before, why)
+        if now > until:
+            return missing, why
+        if why != told:
+            say(f"waiting for {', '.join(missing)} to answer to SSH{why}")
+            told = why
         time.sleep(PAUSE_S)
+
+
+def _refused(before: list[str], why: str) -> FathometerError:
+    # With a terminal, as somebody types it.
+    login = [word for word in before if word not in {"-T", "--"}]
+    return FathometerError(
+        "fetch the keys of the lab's hosts",
+        f"the jump host {before[-1]} answers, and refuses the login{why}",
+        f"see that the lab was made with a key of yours: `{shlex.join(['ssh', '-v', *login[1:]])}` shows"
+        " which it tries. If it makes its user late, the same command tries it again; `--key FILE` with"
+        " `fathom cloud up` makes the hosts anew with another key",
+    )
 
 
 def _call(argv: list[str]) -> subprocess.CompletedProcess[str]:

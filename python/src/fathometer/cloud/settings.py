@@ -221,9 +221,12 @@ def _value(name: str, text: str) -> object:
 
 def _key(named: Path | None) -> tuple[str | None, str]:
     """The file of a private key, and its public half, which alone is read."""
-    home = Path.home() / ".ssh"
-    private = named.expanduser().absolute() if named is not None else None
-    places = [private] if private is not None else [home / name for name in sshkey.USUAL]
+    of_ssh = sshkey.home() / ".ssh"
+    if named is not None:
+        places = [named.expanduser().absolute()]
+    else:
+        # Somebody with another $HOME than their account's may have theirs there, where `ssh` does not look.
+        places = [home / name for home in (of_ssh, Path.home() / ".ssh") for name in sshkey.USUAL]
     for place in places:
         public = sshkey.public_file(place)
         try:
@@ -232,7 +235,8 @@ def _key(named: Path | None) -> tuple[str | None, str]:
             continue
         sshkey.must_be_public_key(text, public)
         # Where none was named `ssh` finds it, or its agent has it.
-        return (str(public.with_suffix("")) if named is not None else None), text
+        is_found = named is None and place.parent == of_ssh
+        return (None if is_found else str(public.with_suffix(""))), text
     raise FathometerError(
         "make the lab",
         f"there is no public key {places[0]}.pub",

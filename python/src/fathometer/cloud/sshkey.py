@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import pwd
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,23 @@ _OPERATION: Final = "make the lab"
 _ED25519_BYTES: Final = 32
 _RSA_BITS: Final = 2048
 """Azure takes no shorter ones, nor does AWS."""
+
+
+def home() -> Path:
+    """Where OpenSSH looks for its user's files: by the account, whatever $HOME says. These differ under `sudo
+    -E`, and in containers.
+    """
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        # `ssh` refuses to work for an account that nobody knows, and says so.
+        return Path.home()
+
+
+def _expanded(path: str) -> Path:
+    """A path as `ssh` has it in its settings."""
+    first, _, rest = path.partition("/")
+    return home() / rest if first == "~" else Path(path).expanduser()
 
 
 def public_file(private: Path) -> Path:
@@ -115,9 +133,8 @@ def _settings() -> tuple[str | None, list[Path]]:
     """`ssh`'s own, for any host: another agent than the environment's, and the files that it tries."""
     settings = [line.split(" ", 1) for line in _said(["ssh", "-G", "fathom"])[0].splitlines() if " " in line]
     agents = [value for name, value in settings if name == "identityagent" and "/" in value]
-    files = [Path(value).expanduser() for name, value in settings if name == "identityfile"]
-    home = Path.home() / ".ssh"
-    return next(iter(agents), None), files or [home / name for name in USUAL]
+    files = [_expanded(value) for name, value in settings if name == "identityfile"]
+    return next(iter(agents), None), files or [home() / ".ssh" / name for name in USUAL]
 
 
 def _must_not_be_anothers(wanted: tuple[str, ...], private: str | None) -> None:
@@ -150,7 +167,7 @@ def _essence(line: str) -> tuple[str, ...]:
 
 def _said(argv: list[str], text: str = "", agent: str | None = None) -> tuple[str, str]:
     """What it prints, and the last line of what it complains of."""
-    own = {"SSH_AUTH_SOCK": str(Path(agent).expanduser())} if agent else {}
+    own = {"SSH_AUTH_SOCK": str(_expanded(agent))} if agent else {}
     try:
         done = subprocess.run(  # noqa: S603 - OpenSSH's own
             argv,
