@@ -70,8 +70,32 @@ def test_hosts_and_numbers_are_filled_in_too():
             6,
             "has a level twice; name each once",
         ),
-        (HEAD + AN.replace("'on'", "'o n'") + HERE + scenario("{an}"), 8, "`vary.levels"),
-        (HEAD + AN.replace(", 'on'", "") + HERE + scenario("{an}"), 6, "has no two levels"),
+        (
+            HEAD + AN.replace("'on'", "'o n'") + HERE + scenario("{an}"),
+            8,
+            '`vary.levels`: a level cannot be "o n"; use letters',
+        ),
+        (HEAD + AN.replace(", 'on'", "") + HERE + scenario("{an}"), 6, "has no two levels, off alone;"),
+        (
+            HEAD + AN.replace("'on'", "1.5") + HERE + scenario("{an}"),
+            8,
+            "`vary.levels`: a level cannot be 1.5; a level is a text or a whole number",
+        ),
+        (
+            HEAD + AN.replace("'on'", "true") + HERE + scenario("{an}"),
+            8,
+            "`vary.levels`: a level cannot be true; a level is a text or a whole number",
+        ),
+        (
+            HEAD + AN.replace("'off', 'on'", "99999999999999999999") + HERE + scenario("{an}"),
+            8,
+            "`vary.levels`: a level cannot be 99999999999999999999; a whole number is from 0 to",
+        ),
+        (
+            HEAD + AN.replace("'off', 'on'", ", ".join(map(str, range(65)))) + HERE + scenario("{an}"),
+            8,
+            "`vary.levels` has 65 values; write at most 64 levels",
+        ),
         # Of the second of two that were made of one: where it was written.
         (HEAD + AN + HERE + scenario("x") + scenario("{an}", to="'{an}'"), 19, 'host is called "off"'),
         (HEAD + HERE + scenario("{an}"), 10, "cannot be"),
@@ -80,6 +104,8 @@ def test_hosts_and_numbers_are_filled_in_too():
 def test_what_is_wrong_is_told_where_it_was_written(text, line, words):
     problems = said(text)
     assert (line, True) == (problems[0][0], words in problems[0][1]), problems
+    # A level that is wrong is told once, and not once for each kind that it may be.
+    assert len(problems) == 1 or "levels" not in words
 
 
 @pytest.mark.parametrize(("factors", "levels", "number"), [(3, 11, "1,331"), (6, 30, "729,000,000")])

@@ -206,6 +206,10 @@ def _shape(error: ErrorDetails, known: dict[Where, Position]) -> Problem:
             else "use letters, digits, dots, dashes and underscores"
         )
         return _at(known, where, f"`{name}` cannot be {given}", remedy)
+    if kind == "too_long" and isinstance(error["input"], list):
+        many = where[-1] if str(where[-1]).endswith("s") else "of them"
+        remedy = f"write at most {context['max_length']} {many}"
+        return _at(known, where, f"`{name}` has {len(error['input']):,} values", remedy)
     message = error["msg"]
     return _at(known, where, f"`{name}` cannot be {given}", message[:1].lower() + message[1:])
 

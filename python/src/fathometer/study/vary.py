@@ -12,7 +12,7 @@ from itertools import product
 from math import prod
 from typing import Annotated, Any, Final, Self
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from fathometer.study.positions import Position, Where
 from fathometer.study.shape import Name, StudyTable
@@ -24,7 +24,31 @@ MOST: Final = 1_000
 _IN_BRACES: Final = re.compile(r"\{([A-Za-z0-9][A-Za-z0-9_.-]*)\}")
 _TABLES: Final = ("host", "scenario")
 
-Level = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=32)] | Annotated[int, Field(ge=0)]
+_LONGEST: Final = 32
+_LEVEL: Final = r"^[A-Za-z0-9_.-]+$"
+_LARGEST: Final = (1 << 63) - 1
+"""Of TOML's whole numbers."""
+
+
+def _level(value: object) -> object:
+    """Says what is wrong with a level once, where pydantic says it of each kind that one may be."""
+    if isinstance(value, str):
+        if re.fullmatch(_LEVEL, value) and len(value) <= _LONGEST:
+            return value
+        remedy = f"use letters, digits, dots, dashes and underscores, {_LONGEST} at most"
+    elif isinstance(value, int) and not isinstance(value, bool):
+        if 0 <= value <= _LARGEST:
+            return value
+        remedy = f"a whole number is from 0 to {_LARGEST}; what is none is written as a text"
+    else:
+        remedy = "a level is a text or a whole number"
+    raise ValueError(f"a level cannot be {json.dumps(value, default=str)}; {remedy}")
+
+
+Level = Annotated[
+    Annotated[str, Field(pattern=_LEVEL, max_length=_LONGEST)] | Annotated[int, Field(ge=0)],
+    BeforeValidator(_level),
+]
 Mistake = tuple[Where, str, str]
 """Where, what is wrong, and the remedy."""
 
@@ -40,7 +64,9 @@ class Vary(StudyTable):
     def _differ(self) -> Self:
         words = [str(level) for level in self.levels]
         if len(words) < 2:
-            raise ValueError(f'factor "{self.factor}" has no two levels; give it another, or take it away')
+            only = f", {words[0]} alone" if words else ""
+            what = f'factor "{self.factor}" has no two levels{only}'
+            raise ValueError(f"{what}; give it another, or take it away")
         if len(set(words)) != len(words):
             raise ValueError(f'factor "{self.factor}" has a level twice; name each once')
         return self
