@@ -8,17 +8,27 @@ set -euo pipefail
 NETWORK=10.80.0.0/16
 
 # Everything is asked of one subscription, whatever `az account set` says meanwhile.
-az() { command az "$@" --subscription "$SUBSCRIPTION"; }
+az() { heard command az "$@" --subscription "$SUBSCRIPTION"; }
+
+# heard COMMAND...: runs it, and keeps what it complains of, by which broke_off says what to do.
+SAID=
+heard() {
+  if [[ -z $SAID ]]; then
+    "$@"
+  else
+    { "$@" 2>&1 >&3 | tee "$SAID" >&2; } 3>&1
+  fi
+}
 
 # choose SUBSCRIPTION: that one, or where none is named the one that `az` works in.
 choose() {
-  SUBSCRIPTION=$(command az account show ${1:+--subscription "$1"} --query id --output tsv)
+  SUBSCRIPTION=$(heard command az account show ${1:+--subscription "$1"} --query id --output tsv)
 }
 
 # elsewhere: the other subscriptions of this login that have the group, a line each.
 elsewhere() {
   local all other there
-  all=$(command az account list --query '[].id' --output tsv) || return 1
+  all=$(heard command az account list --query '[].id' --output tsv) || return 1
   for other in $all; do
     [[ $other != "$SUBSCRIPTION" ]] || continue
     echo "looking whether the subscription $other has a resource group $GROUP" >&2
@@ -74,12 +84,22 @@ john owner root server sql support support_388945a0 sys test2 test3 user4 user5 
 
 # broke_off: what can be done, whoever ended it: `az`, one of the checks here, or Ctrl-C.
 broke_off() {
-  local code=$?
-  ((code == 0)) || cat >&2 <<END
-broke off. Where az says above that nobody is logged in: az login, and az account set --subscription NAME. Where a quota or a size is not to
-be had: SIZE=Standard_D2as_v5, say, before this, or remove.sh and another REGION. Then call this again: it goes on. What there is costs until
-$(dirname "$0")/remove.sh $GROUP $SUBSCRIPTION
-END
+  local code=$? remedy="see what az says above"
+  if ((code != 0)) && [[ -z $TOLD ]]; then
+    if [[ ! -s $SAID ]]; then
+      remedy="see above"
+    elif grep -qiE 'az login|AADSTS|credential|AuthorizationFailed|no subscription|subscription .*not found' "$SAID"; then
+      remedy="az login, as somebody who may do this, and az account set --subscription NAME"
+    elif grep -qiE 'quota|cores|SkuNotAvailable|AllocationFailed|not available|NotAvailable' "$SAID"; then
+      remedy="SIZE=Standard_D2as_v5, say, before this, or another REGION, before which remove.sh removes what there is"
+    fi
+    if [[ -n $IS_MADE ]]; then
+      echo "broke off: $remedy; then call this again: it goes on. What there is costs until $(dirname "$0")/remove.sh $GROUP $SUBSCRIPTION" >&2
+    else
+      echo "broke off before this call made anything: $remedy; then call this again" >&2
+    fi
+  fi
+  rm -f "$SAID"
 }
 
 # begin NAME SSH_FROM: the group, the network, and who may come in.
@@ -95,6 +115,8 @@ begin() {
   may_begin "$from"
   GROUP=$1
   TAGS=("fathom-lab=$GROUP" "fathom-expires=$EXPIRES")
+  TOLD='' IS_MADE=''
+  SAID=$(mktemp)
   trap broke_off EXIT
   local there tag found named=$SUBSCRIPTION
   choose "$named"
@@ -105,9 +127,10 @@ begin() {
     [[ $tag == "$GROUP" ]] || {
       echo "there is a resource group $GROUP that does not bear the tag fathom-lab=$GROUP: nothing was changed;" \
         "rename or remove it, or choose another subscription: az account set --subscription NAME" >&2
-      trap - EXIT
+      TOLD=1
       exit 1
     }
+    IS_MADE=1
   elif [[ -z $named ]]; then
     # One that broke off in another subscription would be made, and paid for, a second time. Who names one means it.
     found=$(elsewhere)
@@ -116,10 +139,12 @@ begin() {
       echo "the subscription $found has a resource group $GROUP, and $SUBSCRIPTION, which az works in, has none: nothing was changed;" \
         "SUBSCRIPTION=$found before this goes on with that lab, SUBSCRIPTION=$SUBSCRIPTION makes another one," \
         "$(dirname "$0")/remove.sh $GROUP $found removes that" >&2
-      trap - EXIT
+      TOLD=1
       exit 1
     }
   fi
+  # From here on nobody knows what there is where az breaks off.
+  IS_MADE=1
   az group create --name "$GROUP" --location "$REGION" --tags "${TAGS[@]}" --output none
   echo "made: resource group $GROUP in $REGION; it costs until you call $(dirname "$0")/remove.sh $GROUP $SUBSCRIPTION"
   az network nsg create --resource-group "$GROUP" --name hosts --tags "${TAGS[@]}" --output none

@@ -16,7 +16,7 @@ AZ = """#!/bin/sh
 { printf '%s\\0' "$@"; echo; } >> "$CALLS"
 kind="$1 $2"
 if [ "$kind" = "$REFUSED" ]; then
-  echo "ERROR: (QuotaExceeded) Operation could not be completed: Total Regional Cores quota" >&2
+  echo "ERROR: $SAYS" >&2
   exit 1
 fi
 while [ $# -gt 0 ]; do
@@ -219,13 +219,37 @@ def test_a_lab_that_broke_off_goes_on(az):
     assert [c[:2] for c in calls].count(["vm", "create"]) == 2
 
 
-@pytest.mark.parametrize("refused", ["group exists", "group create", "vm create"])
-def test_what_az_refuses_is_told_with_what_to_do(az, refused):
-    done, _ = az("two-hosts", "198.51.100.7/32", REFUSED=refused)
+@pytest.mark.parametrize(
+    ("says", "advice"),
+    [
+        ("(QuotaExceeded) Total Regional Cores quota", "SIZE=Standard_D2as_v5, say, before this"),
+        ("Please run 'az login' to setup account.", "az login, as somebody who may do this"),
+        ("Connection reset by peer", "see what az says above; then"),
+    ],
+    ids=["quota", "login", "other"],
+)
+@pytest.mark.parametrize("refused", ["account show", "group exists", "group create", "vm create"])
+def test_what_az_refuses_is_told_with_what_to_do(az, tmp_path, refused, says, advice):
+    """Before anything was made it went on costing, and `remove.sh` got no subscription (a stranger)."""
+    (tmp_path / "t").mkdir()
+    done, _ = az("two-hosts", "198.51.100.7/32", REFUSED=refused, SAYS=says, TMPDIR=str(tmp_path / "t"))
     assert done.returncode == 1
-    words, _, advice = done.stderr.partition("broke off. Where az says above")
-    assert "(QuotaExceeded) Operation could not be completed" in words
-    assert "remove.sh fathom-two-hosts" in advice
+    words, _, told = done.stderr.partition("broke off")
+    assert f"ERROR: {says}" in words
+    assert advice in told
+    assert (told.count("SIZE="), told.count("az login")) == ("Quota" in says, "login" in says)
+    costs = f"What there is costs until {SCRIPTS}/remove.sh fathom-two-hosts sub-1\n"
+    if refused in {"account show", "group exists"}:
+        assert told.startswith(" before this call made anything: ")
+        assert "costs" not in told
+    else:
+        assert told.endswith(costs)
+    assert not list((tmp_path / "t").iterdir())
+
+
+def test_a_lab_that_is_there_costs_whatever_az_says_next(az):
+    done, _ = az("two-hosts", "198.51.100.7/32", THERE="true", REFUSED="group create", SAYS="(Conflict)")
+    assert "What there is costs until" in done.stderr
 
 
 def test_a_lab_is_removed_and_nothing_else(az):

@@ -65,6 +65,7 @@ def test_a_good_file_has_no_problem():
     [
         ('name = "two"', 'name = "two', 2, 12, "", "toml.io"),
         ("format = 1", "format = 2", 1, 1, "format", "write 1"),
+        ("format = 1", "format = true", 1, 1, "`format` cannot be true", "write 1"),
         ('every = "10ms"', 'every = "10"', 21, 1, "no duration", "500ms"),
         ('every = "10ms"', 'evry = "10ms"', 21, 1, "evry", "did you mean `every`"),
         ('every = "10ms"', 'every = "1us"', 21, 1, "1,000,000/s", "raise `limits.per-connection`"),

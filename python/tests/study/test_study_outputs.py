@@ -136,6 +136,7 @@ def test_a_study_that_is_there_is_not_overwritten(tmp_path):
         (b"[1]", "`fathometer`"),
         (b'{"fathometer": 3}', "`fathometer`"),
         (json.dumps(outputs(lab(format=2))).encode(), "`fathometer.format`"),
+        (json.dumps(outputs(lab(format=True))).encode(), "`fathometer.format`"),
         (json.dumps(outputs(lab(hosts=[]))).encode(), "`fathometer.hosts`"),
         (json.dumps(outputs(lab(surprise=1))).encode(), "`fathometer.surprise`"),
         (

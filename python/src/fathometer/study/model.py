@@ -12,7 +12,7 @@ from fathometer.study.limit import Limit
 from fathometer.study.policy import Policy
 from fathometer.study.probe import Probe
 from fathometer.study.query import Query
-from fathometer.study.shape import Duration, FilledName, Memory, Name, Port, StudyTable, Text
+from fathometer.study.shape import Duration, FilledName, Format, Memory, Name, Port, StudyTable, Text
 from fathometer.study.vary import Vary
 
 POLITE_PER_CONNECTION: Final = 5_000
@@ -160,7 +160,7 @@ class Limits(StudyTable):
 class Study(StudyTable):
     """A study file."""
 
-    format: Literal[1]
+    format: Format
     name: Name
     description: Text | None = None
     seed: int = Field(default=1, ge=0, lt=1 << 63)

@@ -10,14 +10,14 @@ import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fathometer.errors import FathometerError
 from fathometer.study.model import DEFAULT_PORT
 from fathometer.study.read import parse, read_study, read_text
-from fathometer.study.shape import Name, Port, Text
+from fathometer.study.shape import Format, Name, Port, Text
 from fathometer.study.toml_text import toml_text
 
 OUTPUT: Final = "fathometer"
@@ -65,7 +65,7 @@ class _Path(_Part):
 class Lab(_Part):
     """A lab as its root's output has it."""
 
-    format: Literal[1]
+    format: Format
     lab: Name
     jump: _Jump | None = None
     """The one host with a public address, by which SSH goes to the others; None: it goes there directly."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from fathometer.study.words import (
     DURATION_PATTERN,
@@ -68,6 +69,17 @@ FilledName = Annotated[
     ),
 ]
 """A name that may have factors in it, which are filled in before it is one."""
+
+
+def _no_bool(value: object) -> object:
+    """Of Python's numbers `true` is 1."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("literal_error", "Input should be 1", {"expected": "1"})
+    return value
+
+
+Format = Annotated[Literal[1], BeforeValidator(_no_bool)]
+"""Of a file whose format has one version so far."""
 Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]*$")]
 Port = Annotated[int, Field(ge=1, le=65_535)]
 
