@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fathometer.cloud.diagnostics import errors, variables
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import copy, find, roots
 from fathometer.cloud.make import (
@@ -23,7 +24,7 @@ from fathometer.cloud.planned import ENDS, HOSTS, Plan, Resource, read_plan, rea
 from fathometer.cloud.prices import Price, estimate, hourly
 from fathometer.cloud.remove import down
 from fathometer.cloud.settings import Given, Proposal, end_of
-from fathometer.cloud.tool import Tool, _errors, _variables, not_passed_on
+from fathometer.cloud.tool import Tool, not_passed_on
 from fathometer.cloud.withheld import secrets_of
 from fathometer.cloud.work import Work, remaining
 from fathometer.errors import FathometerError
@@ -357,9 +358,9 @@ def test_a_removal_is_ended_under_the_lock_and_takes_nothing_else(tmp_path):
 def test_the_variable_that_a_tool_refuses_is_known(summary, code, names):
     """As Terraform 1.11 writes it; its words name the rule and not the variable."""
     said = {"severity": "error", "summary": summary, "detail": "Name one.", "snippet": {"code": code}}
-    assert _variables({"type": "diagnostic", "diagnostic": said}) == names
-    assert _variables({"type": "diagnostic", "diagnostic": {**said, "snippet": None}}) == []
-    assert _variables({"type": "diagnostic", "diagnostic": {**said, "severity": "warning"}}) == []
+    assert variables({"type": "diagnostic", "diagnostic": said}) == names
+    assert variables({"type": "diagnostic", "diagnostic": {**said, "snippet": None}}) == []
+    assert variables({"type": "diagnostic", "diagnostic": {**said, "severity": "warning"}}) == []
 
 
 @pytest.mark.parametrize(
@@ -386,7 +387,7 @@ def test_the_variable_that_a_tool_refuses_is_known(summary, code, names):
 )
 def test_what_is_wrong_with_a_value_is_told_without_the_tools_own_words(summary, detail, words):
     said = {"severity": "error", "summary": summary, "detail": detail, "snippet": {"code": '"zones": 1'}}
-    assert _errors({"type": "diagnostic", "diagnostic": said}) == [words]
+    assert errors({"type": "diagnostic", "diagnostic": said}) == [words]
 
 
 def test_a_value_is_set_as_it_was_given():

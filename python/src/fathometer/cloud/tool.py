@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fathometer.clean import cleaned
-from fathometer.cloud import register, rescued, where
+from fathometer.cloud import diagnostics, register, rescued, where
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.withheld import Withheld
 from fathometer.errors import FathometerError
@@ -35,16 +35,7 @@ INSTALL: Final = (
 LOOK_S: Final = 0.1
 """From one look at its words to the next."""
 _TRIAL_BYTES: Final = 1 << 16
-MOST_WORDS: Final = 2000
-"""Characters of an error that are shown."""
 _OLDEST: Final = (1, 8)
-_REFUSED: Final = re.compile(r"Invalid value for (?:input )?variable|No value for required variable")
-_NAMED: Final = re.compile(r'\s*(?:"(\w+)"\s*:|variable "(\w+)")')
-"""A variable, in the line of a file of settings or of the lab's own that an error points to."""
-_HANDED_ON: Final = re.compile(r"\bvar\.(\w+)")
-_RULE: Final = re.compile(r"\s*This was checked by the validation rule at \S+\s*$")
-_UNSUITED: Final = re.compile(r"The given value is not suitable for \S+ declared at \S+: (.*)", re.DOTALL)
-"""As both tools say where the lab's files have a variable, which who gave a value never reads."""
 _TERRAFORMS: Final = '"registry.terraform.io/'
 """As the provider of a thing in a state is quoted."""
 _OURS: Final = re.compile(
@@ -76,7 +67,10 @@ class Exit:
     @property
     def words(self) -> str:
         """What went wrong, in one line."""
-        return cleaned("; ".join(self.errors))[:MOST_WORDS] or f"it ended with exit code {self.code}"
+        return (
+            cleaned("; ".join(self.errors))[: diagnostics.MOST_WORDS]
+            or f"it ended with exit code {self.code}"
+        )
 
 
 def find_tool(named: Path | None) -> str:
@@ -193,8 +187,8 @@ class Tool:
                 return
             if isinstance(value, dict):
                 value = self._withheld.value(value)
-                ended.errors += _errors(value)
-                ended.variables += _variables(value)
+                ended.errors += diagnostics.errors(value)
+                ended.variables += diagnostics.variables(value)
                 if heard is not None:
                     heard(value)
 
@@ -226,7 +220,7 @@ class Tool:
         ended.code = process.returncode
         rescued.keep(self._place, raw, self._say)
         if ended.code != 0 and not ended.errors:
-            ended.errors += _plain_errors(self._withheld.text("\n".join(plain)))
+            ended.errors += diagnostics.plain_errors(self._withheld.text("\n".join(plain)))
         full = trial(raw, bytes(_TRIAL_BYTES)) if ended.code != 0 and not ended.errors else None
         if full is not None and full.errno in {errno.ENOSPC, errno.EDQUOT}:
             # Where it could not write its words.
@@ -264,7 +258,7 @@ class Tool:
             raise self._gone(error) from None
         if done.returncode != 0:
             text = self._withheld.text((done.stderr or done.stdout).decode(errors="replace"))
-            what = Exit(done.returncode, _plain_errors(text)).words
+            what = Exit(done.returncode, diagnostics.plain_errors(text)).words
             raise ToolError(f"{self.name} {words[0]}: {what}", what)
         return done.stdout
 
@@ -276,7 +270,7 @@ class Tool:
         except ValueError:
             document = None
         if not isinstance(document, Mapping):
-            began = self._withheld.text(text[:MOST_WORDS].decode(errors="replace")).strip()
+            began = self._withheld.text(text[: diagnostics.MOST_WORDS].decode(errors="replace")).strip()
             raise FathometerError(
                 "look at a lab",
                 f"{self.name} show -json prints no object of JSON: {began or 'nothing'}",
@@ -385,50 +379,3 @@ class _Lines:
             lines.append(self._rest)
         for line in lines:
             self._take(line.decode(errors="replace"))
-
-
-def _errors(value: Mapping[str, Any]) -> list[str]:
-    diagnostic = value.get("diagnostic")
-    if value.get("type") != "diagnostic" or not isinstance(diagnostic, dict):
-        return []
-    if diagnostic.get("severity") != "error":
-        return []
-    parts = [str(diagnostic.get(part) or "").strip() for part in ("summary", "detail")]
-    if name := _variable(diagnostic):
-        return [f"{name}: {_about_value(*parts)}"]
-    return [": ".join(part for part in parts if part)]
-
-
-def _about_value(summary: str, detail: str) -> str:
-    """What is wrong with the value of a variable, without where the lab's files say so."""
-    if summary.startswith("No value"):
-        return "it has no value, and no usual one"
-    detail = _RULE.sub("", detail).strip()
-    unsuited = _UNSUITED.fullmatch(detail)
-    return (unsuited[1] if unsuited else detail).rstrip(".")
-
-
-def _variables(value: Mapping[str, Any]) -> list[str]:
-    """The variable that an object of its JSON refuses the value of. The words alone have no name."""
-    name = _variable(value["diagnostic"]) if _errors(value) else None
-    return [name] if name else []
-
-
-def _variable(diagnostic: Mapping[str, Any]) -> str | None:
-    if not _REFUSED.match(str(diagnostic.get("summary"))):
-        return None
-    snippet = diagnostic.get("snippet")
-    code = str(snippet.get("code")) if isinstance(snippet, dict) else ""
-    if name := _NAMED.match(code):
-        return name[1] or name[2]
-    # A module that the lab's own files hand the value on to refuses it. In a module it may have another name.
-    file = str((diagnostic.get("range") or {}).get("filename", "/"))
-    names = set(_HANDED_ON.findall(code)) if "/" not in file else set()
-    return names.pop() if len(names) == 1 else None
-
-
-def _plain_errors(text: str) -> list[str]:
-    """As they are printed for people: in a frame, from `Error:` on."""
-    lines = [re.sub(r"\x1b\[[\d;]*m", "", line).strip("│╷╵| ").strip() for line in text.splitlines()]
-    text = " ".join(line for line in lines if line)
-    return [part.strip() for part in text.split("Error: ")[1:]] or ([text[-MOST_WORDS:]] if text else [])
