@@ -140,6 +140,17 @@ def test_down_asks_the_cloud_for_a_lab_whose_directory_is_gone(made, listed):
     assert "holds none" in listed(*down, code=1)
 
 
+def test_a_state_that_is_kept_elsewhere_is_told_when_the_directory_is_gone(made, listed, tmp_path):
+    """`list` said that its state was gone with it, and that the cloud is asked."""
+    kept = tmp_path / f"state/fathom/fathom-{made.id}.tfstate"
+    kept.write_text(made.state_file.read_text())
+    shutil.rmtree(made.directory)
+    (line,) = [one for one in listed("list", code=1).splitlines() if one.startswith("azure-nat  /")]
+    assert f"{made.directory} is gone, and {kept} is there: what exists in the subscription 0-1 may" in line
+    assert "says what to do" in line
+    assert f"{kept} names 1 thing" in listed("down", "azure-nat", "--directory", made.directory, code=1)
+
+
 def test_another_subscription_is_not_asked_for_a_lab_whose_directory_is_gone(made, listed, monkeypatch):
     shutil.rmtree(made.directory)
     listed.az("exit 0")

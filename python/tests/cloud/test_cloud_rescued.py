@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fathometer.cloud import rescued
 from support.lab_of_namespaces import GIVEN, SERVER, ended
 
 THING = "azurerm_resource_group.lab"
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("without_hosts")
 
 def no_words_of_a_cloud(said):
     assert "Emergency state dump" not in said
-    assert '["azurerm' not in said
+    assert '"lineage"' not in said
 
 
 def removed(person):
@@ -99,3 +100,23 @@ def test_where_it_has_no_room_beside_the_lab_it_is_kept_elsewhere(person, verb):
         assert "everything of it is there" in said
     removed(person)
     assert not kept.exists()
+
+
+def test_it_is_kept_at_home_rather_than_where_a_restart_empties(made, tmp_path, monkeypatch):
+    """Another call with another TMPDIR would not find it there either."""
+    for name in ("home", "t"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "t"))
+    # Neither beside the lab's own nor in the user's state can a file be written.
+    (tmp_path / "fathom").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    made.aside.mkdir()
+    raw = made.logs / "apply.raw"
+    raw.write_text(json.dumps({"@message": "Emergency state dump", "state": {"version": 4}}) + "\n")
+    said = []
+    rescued.keep(made, raw, said.append)
+    (kept,) = rescued.kept(made.id, made.directory)
+    assert kept.parent == tmp_path / "home"
+    assert said == [f"the state could not be written; what was printed of it is kept in {kept}"]
+    assert rescued.text_of(kept) == '{"version": 4}'

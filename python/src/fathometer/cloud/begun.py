@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fathometer.clean import cleaned
-from fathometer.cloud import register, whose
+from fathometer.cloud import register, rescued, whose
 from fathometer.cloud.journal import LabPlace, all_usual
 from fathometer.cloud.prices import at_least, hourly
 from fathometer.cloud.states import EMPTY, broken, document_in, is_encrypted, named_by
@@ -73,6 +73,7 @@ def _usual() -> tuple[list[Path], list[str]]:
 
 def _gone(entry: register.Entry) -> str:
     what, when = "is gone", ""
+    states = rescued.kept(entry.id, entry.directory)
     down = command_for("down", entry.lab, entry.directory)
     if entry.directory.is_dir():
         what = "holds another lab or none"
@@ -80,11 +81,15 @@ def _gone(entry: register.Entry) -> str:
         # By its name and directory `down` would remove that one.
         if there.begun is not None:
             when = " once the lab that is there now is removed"
-        elif states := there.states:
-            return (
-                f"{entry.lab}  the journal in {entry.directory} is gone, and {states[0]} is there: what"
-                f" exists{entry.where.words} may go on costing; {down} says what to do"
-            )
+        else:
+            states += there.states
+    if states and not when:
+        # Of a directory that is there the journal is what `up` misses.
+        gone = entry.directory if what == "is gone" else f"the journal in {entry.directory}"
+        return (
+            f"{entry.lab}  {gone} is gone, and {states[0]} is there: what exists{entry.where.words} may go on"
+            f" costing; {down} says what to do"
+        )
     return (
         f"{entry.lab}  {entry.directory} {what}, with its state: what exists{entry.where.words} is not"
         f" known, and may go on costing; {down} asks the cloud{when}. If it was moved, name it once:"

@@ -29,6 +29,8 @@ _KEEP_SIZE: Final = 1
 """FALLOC_FL_KEEP_SIZE of fallocate(2): the room is the file's, and its size stays as it is."""
 _DUMP: Final = '"Emergency state dump"'
 _STATE: Final = '"state":'
+_TEMPORARY: Final = Path("/var/tmp")  # noqa: S108 - only what we own is taken from there
+"""Kept over a restart: https://refspecs.linuxfoundation.org/FHS_3.0/fhs/ch05s15.html."""
 _PRINTED: Final = ".printed"
 """Of a tool's whole output that is kept, as a state in it could be written nowhere else."""
 
@@ -132,8 +134,11 @@ def _last_dump(raw: Path) -> str | None:
 
 
 def _elsewhere(lab_id: str) -> Iterator[Path]:
-    """Where a state is kept that has no room beside the lab's own, by the lab's id."""
-    for directory in (all_usual().parent, Path(tempfile.gettempdir()), Path.home()):
+    """Where a state is kept that has no room beside the lab's own, by the lab's id: last where another call
+    may not look, and what a restart of the machine may empty.
+    """
+    places = (all_usual().parent, Path.home(), _TEMPORARY, Path(tempfile.gettempdir()))
+    for directory in dict.fromkeys(places):
         yield directory / f"fathom-{lab_id}.tfstate"
 
 
