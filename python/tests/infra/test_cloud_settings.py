@@ -77,6 +77,11 @@ def test_a_lab_whose_settings_are_gone_is_removed(nat):
     shutil.copy(settings.with_name("terraform.tfstate"), other / "labs/azure/nat")
     _, err = nat("down", LAB, "--directory", str(other), "--yes", "--by-state", code=1)
     assert "is not there, without which the tool removes nothing; put it back; or" in err
+    # As a `down` of before left it: `up` refuses what is being removed.
+    with (other / "journal.jsonl").open("a") as journal:
+        journal.write('{"kind": "destroy.started"}\n')
+    _, err = nat("down", LAB, "--directory", str(other), "--yes", "--by-state", code=1)
+    assert f"-chdir={other}/labs/azure/nat destroy` with -var NAME=VALUE for what it was made with" in err
     shutil.rmtree(other)
     for damage in (lambda: tidied(nat, copy=False), lambda: settings.write_text('{"expi')):
         damage()

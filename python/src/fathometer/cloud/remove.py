@@ -179,18 +179,20 @@ def _must_be_gone(work: Work, there: tuple[Resource, ...], *, by_state: bool) ->
     names = [name for name in last.get("names", ()) if name != "expires"]
     had = f" (values of {', '.join(names)})" if names else ""
     what = f"{place.settings_file} is not there, without which the tool removes nothing"
-    remedy = (
-        f"put it back; or {work.command('up')} with the options that it was made with{had} writes it again."
-        f" Then {work.command('down')}"
-    )
+    if place.has("destroy.started"):
+        # `up` begins nothing of a lab whose removal has begun.
+        by_hand = shlex.join([work.tool.program, f"-chdir={place.root}", "destroy"])
+        way = f"call `{by_hand}` with -var NAME=VALUE for what it was made with{had}"
+    else:
+        way = f"{work.command('up')} with the options that it was made with{had} writes it again"
+    remedy = f"put it back; or {way}. Then {work.command('down')}"
     if not by_state and asked.cloud != "gcp":
         work.say(f"{what}: the cloud is asked what it has of the lab")
         place.note("left.started")
         answer = left.look(asked)
-        what += (
-            "" if answer.problem is None else f", and what is there could not be found out: {answer.problem}"
-        )
-        if answer.problem is None:
+        if answer.problem is not None:
+            what += f", and what is there could not be found out: {answer.problem}"
+        else:
             place.note("left.looked", left=len(answer.things))
             if not answer.things:
                 forget = f"remove {place.directory} and {register.file_of(place)}"

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from fathometer.clean import cleaned
+from fathometer.counts import count
 from fathometer.errors import FathometerError
 from fathometer.study.model import COMPARISON_REPETITIONS, PlannedPath, Study
 from fathometer.study.positions import Position, Where, nearest, positions
@@ -209,7 +210,7 @@ def _shape(error: ErrorDetails, known: dict[Where, Position]) -> Problem:
     if kind == "too_long" and isinstance(error["input"], list):
         many = where[-1] if str(where[-1]).endswith("s") else "of them"
         remedy = f"write at most {context['max_length']} {many}"
-        return _at(known, where, f"`{name}` has {len(error['input']):,} values", remedy)
+        return _at(known, where, f"`{name}` has {count(len(error['input']), 'value')}", remedy)
     message = error["msg"]
     return _at(known, where, f"`{name}` cannot be {given}", message[:1].lower() + message[1:])
 
