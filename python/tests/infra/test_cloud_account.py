@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from fathometer.cloud.whose import tags_of
 from support.lab_of_tofu import Cloud
 from support.terraform import served
 
@@ -37,6 +38,7 @@ def test_a_login_of_another_account_removes_nothing_and_makes_nothing_anew(cloud
     cloud("up", *GIVEN, "--yes")
     there = things(cloud)
     assert len(there) > 10
+    assert tags_of({"resources": there}) == {"fathom-balancer"}
     cloud.login(OTHER, told=False)
     for words in (
         ("up", "aws-balancer", "--yes"),

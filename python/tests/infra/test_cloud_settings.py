@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 from fathometer.cloud.journal import LabPlace
+from fathometer.cloud.whose import tags_of
 from support.lab_of_tofu import Cloud
 from support.terraform import served
 
@@ -51,6 +52,7 @@ def test_a_lab_whose_settings_are_gone_is_removed(nat):
     """`down` was a dead end while hosts cost: "expires: it has no value, and no usual one" (a stranger)."""
     nat("up", *GIVEN, "--var", "idle_timeout_minutes=9", "--yes")
     settings = nat.place / "labs/azure/nat/lab.auto.tfvars.json"
+    assert tags_of(json.loads(settings.with_name("terraform.tfstate").read_text())) == {"fathom-nat"}
     kept = settings.read_text()
     tidied(nat, copy=True)
     nat.program("az", '[ "$1" = group ] || echo /subscriptions/0/left')
