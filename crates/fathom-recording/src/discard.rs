@@ -1,6 +1,6 @@
 //! Taking back a recording that never came to hold a sample.
 
-use crate::{EVENTS, LOCK, MANIFEST, PROGRESS, RESERVE};
+use crate::{EVENTS, LOCK, MANIFEST, PROGRESS, RESERVE, SEAM};
 use std::fs;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub fn discard_empty(dir: &Path) {
     if entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("samples-")) {
         return;
     }
-    for name in [EVENTS, LOCK, PROGRESS, RESERVE, MANIFEST] {
+    for name in [EVENTS, LOCK, SEAM, PROGRESS, RESERVE, MANIFEST] {
         // What cannot be removed stays, and is then found by whoever looks.
         let _ = fs::remove_file(dir.join(name));
     }

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Take};
 use std::path::Path;
 
 /// No event is longer: the largest is a cloud's notice.
-const MAX_LINE: u64 = 1 << 20;
+pub(crate) const MAX_LINE: u64 = 1 << 20;
 
 /// One line of the event log.
 #[derive(Debug, Clone, PartialEq)]

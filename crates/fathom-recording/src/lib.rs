@@ -70,6 +70,9 @@ pub(crate) const RESERVE: &str = ".reserve";
 /// What had fallen due when samples were last out for long, while a probe writes and after it was killed.
 pub(crate) const PROGRESS: &str = ".progress";
 
+/// The last event of a run that goes on in another recording, while that is decided and after a kill then.
+pub(crate) const SEAM: &str = ".seam";
+
 /// The name of a segment's file.
 pub(crate) fn segment_name(ordinal: u32, extension: &str) -> String {
     format!("samples-{ordinal:05}.{extension}")

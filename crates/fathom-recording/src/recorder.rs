@@ -6,6 +6,7 @@ pub(crate) mod log;
 mod losses;
 pub(crate) mod progress;
 mod room;
+pub(crate) mod seam;
 mod segments;
 mod syncer;
 
@@ -449,6 +450,8 @@ pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<File, Error> {
 
 /// Removes what only a running recording needs. A leftover does no harm.
 pub(crate) fn tidy(disk: &dyn Disk, dir: &Path) {
+    // Without `.progress` it would say something else.
+    seam::remove(disk, dir);
     progress::remove(disk, dir);
     let _ = disk.remove(&dir.join(RESERVE));
     let _ = disk.remove(&dir.join(LOCK));

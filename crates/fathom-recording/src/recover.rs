@@ -9,7 +9,7 @@ use crate::events::Entry;
 use crate::layout::Layout;
 use crate::manifest::{timestamp, utc_ns};
 use crate::recorder::appender::Appender;
-use crate::recorder::{lock, progress, tidy};
+use crate::recorder::{lock, progress, seam, tidy};
 use crate::recording::Recording;
 use crate::remains::{Remains, SET_ASIDE, damage_of};
 use crate::verify::conservation::Conservation;
@@ -84,8 +84,7 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
         let unsealed = Manifest { events: None, ..manifest.clone() };
         unsealed.write(disk, dir)?;
     }
-    let evidence = Evidence::gather(&recording)?;
-    let mut last_ns = evidence.last_ns;
+    let mut evidence = Evidence::gather(&recording)?;
     let mut events = Appender::open(disk, dir.join(EVENTS))?;
     if let Some(torn) = torn {
         events.truncate(disk, torn.offset)?;
@@ -98,6 +97,16 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
         let kind = EventKind::RecordingStarted {};
         events.line(disk, &Event { at: manifest.started_at, mono_ns, connection: None, kind })?;
     }
+    if manifest.ended_at.is_none()
+        && !evidence.rotated
+        && let Some(rotated) = seam::left(dir)
+    {
+        // Interrupted between the step by which the run went on in another recording, and its event.
+        events.line(disk, &rotated)?;
+        evidence.event(&rotated);
+    }
+    seam::remove(disk, dir);
+    let mut last_ns = evidence.last_ns;
     // Segments are as the version says that the recording began with.
     let layout = Layout::of_version(manifest.format_version);
     for &ordinal in recording.ordinals() {
@@ -237,36 +246,41 @@ struct Evidence {
     empty: bool,
     /// It was recovered before, to its end.
     recovered: bool,
+    /// The run goes on in another recording.
+    rotated: bool,
 }
 
 impl Evidence {
     fn gather(recording: &Recording) -> Result<Self, Error> {
-        let mut evidence = Self { last_ns: None, mono_ns: 0, empty: true, recovered: false };
+        let mut evidence = Self { last_ns: None, mono_ns: 0, empty: true, recovered: false, rotated: false };
         let known = |entry| match entry {
             Ok(Entry::Known(event)) => Some(event),
             _ => None,
         };
-        for event in recording.events()?.filter_map(known) {
-            evidence.mono_ns = evidence.mono_ns.max(event.mono_ns);
-            evidence.empty = false;
-            evidence.recovered |= matches!(event.kind, EventKind::RecordingRecovered { .. });
-            // An earlier, interrupted recovery is no evidence of when the probe stopped.
-            let bookkeeping = match &event.kind {
-                EventKind::SegmentClosed { .. }
-                | EventKind::RecordingRecovered { .. }
-                | EventKind::ClientInterrupted(_)
-                | EventKind::QueriesClosed { .. }
-                | EventKind::QueriesLost { .. } => true,
-                EventKind::RecordingOverflowed { reason: Some(reason), .. } => {
-                    [LOST_CRASH, LOST_UNREADABLE].contains(&reason.as_str())
-                }
-                _ => false,
-            };
-            if !bookkeeping {
-                evidence.last_ns = evidence.last_ns.max(Some(utc_ns(event.at)));
-            }
-        }
+        recording.events()?.filter_map(known).for_each(|event| evidence.event(&event));
         Ok(evidence)
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.mono_ns = self.mono_ns.max(event.mono_ns);
+        self.empty = false;
+        self.recovered |= matches!(event.kind, EventKind::RecordingRecovered { .. });
+        self.rotated |= matches!(event.kind, EventKind::RecordingRotated { .. });
+        // An earlier, interrupted recovery is no evidence of when the probe stopped.
+        let bookkeeping = match &event.kind {
+            EventKind::SegmentClosed { .. }
+            | EventKind::RecordingRecovered { .. }
+            | EventKind::ClientInterrupted(_)
+            | EventKind::QueriesClosed { .. }
+            | EventKind::QueriesLost { .. } => true,
+            EventKind::RecordingOverflowed { reason: Some(reason), .. } => {
+                [LOST_CRASH, LOST_UNREADABLE].contains(&reason.as_str())
+            }
+            _ => false,
+        };
+        if !bookkeeping {
+            self.last_ns = self.last_ns.max(Some(utc_ns(event.at)));
+        }
     }
 }
 

@@ -4,12 +4,13 @@
 
 mod support;
 
+use fathom_os::peer::Peer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::bystander::Bystander;
-use support::noting::{Noting, Rule};
+use support::noting::{Arrival, Noting, Rule};
 use support::probe::{Probe, assert_sound, fathom, waited_ns_of};
 use support::rows::{events, manifest, number, of_kind, recordings, rows};
 use support::{Random, wait_for};
@@ -22,6 +23,9 @@ const THREADS: [&str; 2] = ["probe", "record"];
 /// How long a run goes on before that at the least: with it there are samples that are older than what is promised, wherever a host
 /// is judged at all (it holds a probe up for less than half of the look).
 const BEFORE: Duration = Duration::from_millis(2_500);
+
+/// So many samples of a connection that was cut were sent, at the most, and nobody read them.
+const NOT_READ: u64 = 8;
 
 /// Two seams and more in a run, and a kill at any distance from one.
 #[test]
@@ -84,26 +88,35 @@ fn side_by_side(cases: &[(String, Rule, u64)]) {
 fn kills(words: &str, rule: Rule, times: u64) {
     let mut random = Random(0x0FA7_0031 + words.len() as u64);
     for time in 0..times {
-        // Every other one right behind a seam, where the last recording has no rows yet.
-        let behind_a_seam = words.contains("--rotate") && time % 2 == 1;
-        kill(words, rule, BEFORE + Duration::from_millis(random.below(1_200)), behind_a_seam);
+        // Every other one within a seam, or right behind it, where the last recording has no rows yet.
+        let in_a_seam = words.contains("--rotate") && time % 2 == 1;
+        kill(words, rule, BEFORE + Duration::from_millis(random.below(1_200)), in_a_seam);
     }
 }
 
-/// Waits until there is another recording, and the one before says so: in between a loss may be told by both.
-fn await_a_seam(kept: &Path) {
+/// Stops it within a seam: the next recording has just been told how far the run has come, and the one before may not say yet that the
+/// run goes on elsewhere.
+fn stop_within_a_seam(pid: u32, kept: &Path) -> Instant {
+    let peer = Peer::open(pid).expect("it runs");
     let before = recordings(kept).len();
-    let is_followed = |dir: &PathBuf| {
-        std::fs::read_to_string(dir.join("events.jsonl")).is_ok_and(|log| log.contains("recording.rotated"))
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let next = loop {
+        assert!(Instant::now() < deadline, "no seam");
+        if let Some(next) = recordings(kept).split_off(before).pop() {
+            break next;
+        }
+        thread::sleep(Duration::from_micros(100));
     };
-    wait_for("a seam", || {
-        let all = recordings(kept);
-        (all.len() > before && all.iter().rev().nth(1).is_some_and(is_followed)).then_some(())
-    });
+    while !next.join(".progress").exists() {
+        assert!(Instant::now() < deadline, "it does not go on");
+    }
+    let now = Instant::now();
+    peer.stand_still().expect("it runs");
+    now
 }
 
-fn kill(words: &str, rule: Rule, before_look: Duration, behind_a_seam: bool) {
-    let how = if behind_a_seam { "behind a seam" } else { "at any moment" };
+fn kill(words: &str, rule: Rule, before_look: Duration, in_a_seam: bool) {
+    let how = if in_a_seam { "within a seam" } else { "at any moment" };
     let case = format!("{words}, {rule:?}, killed {how} after {:?}", before_look + LOOK);
     let home = in_memory();
     let reflector = Noting::start(64, rule);
@@ -115,11 +128,10 @@ fn kill(words: &str, rule: Rule, before_look: Duration, behind_a_seam: bool) {
     let waited_before = waited_ns_of(probe.pid(), &THREADS);
     let (bystander, looks) = (Bystander::start(home.path()), Instant::now());
     thread::sleep(LOOK);
-    if behind_a_seam {
-        await_a_seam(&home.path().join("kept"));
-    }
+    let stopped = in_a_seam.then(|| stop_within_a_seam(probe.pid(), &home.path().join("kept")));
     let waited = waited_ns_of(probe.pid(), &THREADS);
     let killed = probe.kill_9();
+    let killed = stopped.unwrap_or(killed);
     let (held, looked) = (bystander.held(), killed - looks);
     // A thread that is not let run writes nothing.
     assert!(waited.len() >= THREADS.len(), "{case}: {waited:?}");
@@ -177,12 +189,34 @@ fn kill(words: &str, rule: Rule, before_look: Duration, behind_a_seam: bool) {
         untold <= of_several,
         "{case}: {missing:?} are missing, {told:?} are told; {starved:?} starved, {held:?} held"
     );
-    // The last may have been sent and not read.
-    let came = arrivals.len() as u64 + 64;
-    assert!(stand.len() as u64 + told.values().sum::<u64>() <= came, "{case}: {told:?} told, {came} came");
+    assert_told_once(&arrivals, &stand, &told, &case);
     if rule == Rule::All {
         assert_in_their_recordings(&all, starved, &case);
     }
+}
+
+/// What has no row is told by one recording at most. The last that were sent may not have been read.
+fn assert_told_once(
+    arrivals: &[Arrival],
+    stand: &BTreeSet<(u32, u64)>,
+    told: &BTreeMap<Option<u32>, u64>,
+    case: &str,
+) {
+    let mut came = BTreeMap::<u32, u64>::new();
+    for (connection, ..) in arrivals {
+        *came.entry(*connection).or_default() += 1;
+    }
+    for (&connection, &came) in &came {
+        let rows = stand.iter().filter(|(of, _)| *of == connection).count() as u64;
+        let told = told.get(&Some(connection)).copied().unwrap_or(0);
+        assert!(
+            rows + told <= came + NOT_READ,
+            "{case}: connection {connection}: {came} came, {rows} rows, {told} told"
+        );
+    }
+    let (all, told) = (arrivals.len() as u64, told.values().sum::<u64>());
+    let not_read = NOT_READ * came.len() as u64;
+    assert!(stand.len() as u64 + told <= all + not_read, "{case}: {told} told, {all} came");
 }
 
 /// Where no disk holds up a recording's beginning at a seam, whose time is added to what is promised, and which nobody can see

@@ -49,6 +49,8 @@ fn arguments_that_cannot_be_used() {
         ("--timeout 0", &["--timeout 0", "5s"]),
         ("-4 --source ::1", &["--source ::1", "-4"]),
         ("other --csv x.csv", &["--csv", "export"]),
+        ("--cpu 1023", &["--cpu 1023", "may use (0"]),
+        ("--recorder-cpu 1023", &["--recorder-cpu 1023", "may use (0"]),
     ] {
         let home = home();
         let outcome = Probe::start(home.path(), &format!("127.0.0.1 {arguments}")).finish();
@@ -59,6 +61,23 @@ fn arguments_that_cannot_be_used() {
         let outcome = Probe::start(home.path(), target).finish();
         failed_in(&home, &outcome, 2, &[target, "HOST:PORT"]);
     }
+}
+
+/// An allocation that failed ended it, in the middle of a run, or it never ended.
+#[test]
+fn an_address_space_that_is_too_small_is_told_before_anything_is_sent() {
+    let home = home();
+    let within = |kib: u32| {
+        let line = format!("ulimit -v {kib}; exec {FATHOM} probe 127.0.0.1:1 --record r");
+        Command::new("sh").args(["-c", &line]).current_dir(home.path()).output().expect("it runs")
+    };
+    // The first in which it comes to say something: how large the program itself is depends on how it was built.
+    let said =
+        (16..256).step_by(4).map(|mib| within(mib << 10)).find(|output| output.status.code() == Some(1));
+    let err = String::from_utf8(said.expect("one with which it starts").stderr).expect("text");
+    assert!(err.starts_with("fathom: ") && err.lines().count() == 1, "{err}");
+    assert!(err.contains("address space") && err.contains("ulimit -v"), "{err}");
+    assert_eq!(left_behind(home.path()), Vec::<&Path>::new());
 }
 
 #[test]

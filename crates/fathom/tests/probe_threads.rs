@@ -257,19 +257,6 @@ fn the_recording_thread_runs_where_it_is_told_to() {
     assert_eq!(*granted, format!("runs on CPU {last} only"));
 }
 
-/// What is not there is told and recorded, and the run goes on.
-#[test]
-fn a_processor_that_is_not_there_is_told() {
-    let echo = Echo::start("127.0.0.1");
-    let home = tempfile::tempdir().expect("a directory");
-    let line = format!("{} --count 1 --recorder-cpu 1023 --record r --json", echo.address());
-    let outcome = Probe::start(home.path(), &line).finish();
-    assert!(outcome.err.contains("--recorder-cpu not granted"), "{}", outcome.err);
-    assert_eq!(outcome.summary()["answered"], 1);
-    let granted = &manifest(&home.path().join("r"))["probe"]["granted"]["recorder-cpu"];
-    assert!(granted.as_str().is_some_and(|words| words.starts_with("refused: ")), "{granted}");
-}
-
 #[test]
 fn what_ends_one_thread_for_good_ends_them_all() {
     // A server that greets: no echo server, which ends the run on whichever thread hears it first.

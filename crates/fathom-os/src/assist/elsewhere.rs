@@ -19,6 +19,11 @@ impl CpuLatencyHold {
     }
 }
 
+/// Not known on this system.
+pub fn address_space_left() -> Option<u64> {
+    None
+}
+
 /// Refused on this system.
 pub fn pin_to_cpu(cpu: usize) -> io::Result<String> {
     unsupported(&format!("run on CPU {cpu}"))

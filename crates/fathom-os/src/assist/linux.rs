@@ -32,6 +32,15 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<String> {
     Ok(format!("runs on CPU {cpu} only"))
 }
 
+/// How much more address space this process may have, in bytes; `None`: it is not limited, or nobody tells.
+pub fn address_space_left() -> Option<u64> {
+    let limit = getrlimit(Resource::As).current?;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+    let kib: u64 = size.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(limit.saturating_sub(kib << 10))
+}
+
 /// Numbers in ascending order as `0-3,8`.
 fn ranges(numbers: impl Iterator<Item = usize>) -> String {
     let mut spans: Vec<(usize, usize)> = Vec::new();

@@ -9,8 +9,8 @@
 mod system;
 
 pub use system::{
-    CpuLatencyHold, background_priority, hold_cpu_latency, lock_memory, pin_to_cpu, precise_timers,
-    raise_open_files, realtime_priority, short_slices,
+    CpuLatencyHold, address_space_left, background_priority, hold_cpu_latency, lock_memory, pin_to_cpu,
+    precise_timers, raise_open_files, realtime_priority, short_slices,
 };
 
 /// The error of an operation, in one line with its remedy, of the same kind as its cause.
@@ -23,6 +23,14 @@ fn refused(operation: &str, cause: impl Into<std::io::Error>, remedy: &str) -> s
 mod tests {
     use super::*;
     use std::io::ErrorKind;
+
+    #[test]
+    fn a_limited_address_space_has_so_much_left_and_another_has_no_end() {
+        let soft = rustix::process::getrlimit(rustix::process::Resource::As).current;
+        let left = address_space_left();
+        assert_eq!(left.is_some(), soft.is_some());
+        assert!(left.zip(soft).is_none_or(|(left, soft)| left < soft), "{left:?} of {soft:?}");
+    }
 
     /// Runs in a thread of its own, whose settings end with it.
     fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {

@@ -2,7 +2,7 @@
 
 use super::appender::Appender;
 use super::syncer::Unsynced;
-use super::{ENDS_EVERY_NS, KEPT_AT_MOST, Recorder, progress};
+use super::{ENDS_EVERY_NS, KEPT_AT_MOST, Recorder};
 use crate::checksum::LogSum;
 use crate::disk::Disk;
 use crate::{EVENTS, Error};
@@ -91,18 +91,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Goes on where the recording before this one ends: what was out then may be out still. What recovery is to know of it moves
-    /// here: if both had it, or neither had, a kill at this moment would have it told twice, or not at all.
-    pub fn goes_on_from(&mut self, before: &mut Self) {
-        self.progress = std::mem::take(&mut before.progress);
-        if progress::take_over(self.disk.as_ref(), &before.dir, &self.dir).is_err() {
-            // It had none: a full disk took its place.
-            self.write_progress();
-            progress::remove(self.disk.as_ref(), &before.dir);
-        }
-    }
-
-    fn write_progress(&mut self) {
+    pub(super) fn write_progress(&mut self) {
         if self.waiting.is_some() || self.stopped.is_some() || self.progress.is_nothing() {
             return;
         }

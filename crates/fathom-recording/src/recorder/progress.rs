@@ -9,7 +9,7 @@ use crate::disk::Disk;
 use crate::{Error, PROGRESS};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 /// More than the file ever holds, in bytes: a hundred thousand connections.
@@ -70,11 +70,6 @@ pub(crate) fn read(dir: &Path) -> Option<Progress> {
     let mut text = String::new();
     crate::plain::open(&dir.join(PROGRESS)).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
-}
-
-/// Moves what stands in one recording to another.
-pub(super) fn take_over(disk: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
-    disk.rename(&from.join(PROGRESS), &to.join(PROGRESS))
 }
 
 /// Removes it: from here on the event log tells what is missing.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a disk fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub(super) enum Fault {
     /// This one operation; the disk works again afterwards.
     Once(io::ErrorKind),
     /// This and every later one: what a process that is killed here leaves behind.
@@ -22,15 +22,15 @@ enum Fault {
 
 /// A disk that does `sound` operations and then fails. A failing write leaves half of its bytes behind.
 #[derive(Debug)]
-struct FaultyDisk {
+pub(super) struct FaultyDisk {
     sound: u64,
     fault: Fault,
-    done: AtomicU64,
+    pub(super) done: AtomicU64,
     freed: AtomicU64,
 }
 
 impl FaultyDisk {
-    fn new(sound: u64, fault: Fault) -> Arc<Self> {
+    pub(super) fn new(sound: u64, fault: Fault) -> Arc<Self> {
         Arc::new(Self { sound, fault, done: AtomicU64::new(0), freed: AtomicU64::new(0) })
     }
 

@@ -18,6 +18,7 @@ mod packed;
 mod pipes;
 mod queries;
 mod room;
+mod seams;
 mod stopped;
 
 use crate::{ClockAnchor, Manifest, Options, Recording, Tool};

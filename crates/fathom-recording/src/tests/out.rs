@@ -5,7 +5,7 @@ use super::*;
 use crate::disk::Disk;
 use crate::events::Entry;
 use crate::{Recorder, recover, verify};
-use fathom_core::event::{Carried, CarriedConnection, Event, EventKind};
+use fathom_core::event::{Event, EventKind};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -108,41 +108,6 @@ fn connections_that_hang_are_told() {
     recorder.flush(SECOND).unwrap();
     drop(recorder);
     assert_eq!(lost(&dir), [(None, 3)]);
-}
-
-/// What was out at a seam is told once, wherever within it a kill came; after it it is the next recording's. Both told it where the
-/// kill came before the log of the first said that it was followed.
-#[test]
-fn what_is_out_over_a_seam_is_told_once() {
-    for (steps, is_told) in [(1, [true, false]), (2, [false, true]), (3, [false, true]), (4, [false, true])] {
-        let home = tempfile::tempdir().unwrap();
-        let dirs = ["a", "b"].map(|name| home.path().join(name));
-        let [mut first, mut second] = dirs.each_ref().map(|dir| recorder(dir, "tcp"));
-        push(&mut first, 0, 0..10);
-        tell(&mut first, 1, progress(40, [(0, 40)]));
-        let connections =
-            vec![CarriedConnection { connection: 0, samples: 10, lane: Some(0), remote: None, stall: None }];
-        let carried = Carried { samples: 10, connections, ..Carried::default() };
-        first.flush(SECOND).unwrap();
-        let (previous, next) = (first.manifest().id.clone(), second.manifest().id.clone());
-        tell(&mut second, 1, EventKind::RecordingContinues { previous, carried: carried.clone() });
-        if steps >= 2 {
-            second.goes_on_from(&mut first);
-        }
-        if steps >= 3 {
-            tell(&mut first, 1, EventKind::RecordingRotated { next, carried });
-        }
-        if steps >= 4 {
-            first.finish(manifest().started_at, SECOND).unwrap();
-        } else {
-            drop(first);
-        }
-        drop(second);
-        for (dir, is_told) in dirs.iter().zip(is_told) {
-            let expected = if is_told { vec![(Some(0), 30)] } else { Vec::new() };
-            assert_eq!(lost(dir), expected, "{} after {steps} steps", dir.display());
-        }
-    }
 }
 
 /// A disk over whose syncs others decide.

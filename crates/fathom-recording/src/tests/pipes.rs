@@ -2,7 +2,7 @@
 
 use super::golden::copy;
 use super::*;
-use crate::{EVENTS, LOCK, MANIFEST, PROGRESS, RESERVE, recover, verify};
+use crate::{EVENTS, LOCK, MANIFEST, PROGRESS, RESERVE, SEAM, recover, verify};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
 use std::sync::mpsc;
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 #[test]
 fn a_pipe_in_the_place_of_any_file_holds_nobody_up() {
-    let files = [MANIFEST, EVENTS, LOCK, PROGRESS, RESERVE, "samples-00000.parquet", "samples-00000.arrows"];
+    let files =
+        [MANIFEST, EVENTS, LOCK, SEAM, PROGRESS, RESERVE, "samples-00000.parquet", "samples-00000.arrows"];
     for (recording, name) in ["closed", "torn"].into_iter().flat_map(|r| files.map(|name| (r, name))) {
         let home = copy(recording);
         let path = home.path().join(name);

@@ -79,6 +79,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     tracing::info!(config = %effective::of_probe(&config), "what to measure");
     start::refuse_impolite(&config)?;
+    start::refuse_missing_cpus(&config)?;
+    start::make_room_in_memory()?;
     start::make_room_for_sockets(&config)?;
     let cannot = |what: &'static str| move |e: io::Error| Failure::run(format!("cannot {what}: {e}"));
     let workers = Worker::all(config.threads, config.paths.len());

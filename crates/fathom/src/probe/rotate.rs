@@ -126,13 +126,8 @@ fn seam(
         return Err(e.to_string());
     }
     // Rows before the seam say how far it came with those between them that have none. The next recording does not see them.
-    let sent = tally.sent_with_gaps();
-    if !sent.is_empty() {
-        // Beside the log, whose own failures matter.
-        let _ = recorder.event(&event(EventKind::ScheduleProgress { due: 0, sent }));
-    }
-    next.goes_on_from(recorder);
-    let rotated = recorder.event(&event(EventKind::RecordingRotated { next: following, carried }));
+    let rotated = event(EventKind::RecordingRotated { next: following, carried });
+    let rotated = recorder.goes_on_in(&mut next, &tally.sent_with_gaps(), &rotated);
     Ok((next, rotated.err().map(|e| e.to_string())))
 }
 

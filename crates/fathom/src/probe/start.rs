@@ -6,9 +6,13 @@ use crate::exit::Failure;
 use crate::output::tell;
 use fathom_os::{assist, interfaces};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::thread;
 
 /// Sockets besides the connections: files of the recording, the terminal, polling.
 const OTHER_FILES: u64 = 64;
+/// Stacks of threads, samples on their way, a segment that is closed: back to back 25 MiB, with one connection.
+const ADDRESS_SPACE: u64 = 32 << 20;
 /// A SCHED_FIFO priority above ordinary threads and below the kernel's own.
 const FIFO_LEVEL: u8 = 10;
 
@@ -31,6 +35,34 @@ pub(super) fn is_here(path: &super::config::Path) -> bool {
     // A name that does not resolve is reported when connecting, in better words.
     lookup(&path.target, Family::Any)
         .map_or(true, |all| all.iter().all(|a| interfaces::is_loopback_or_own(a.ip())))
+}
+
+/// What does not fit into the address space ends the program in the middle of whatever it does, and its thread may never end.
+pub(super) fn make_room_in_memory() -> Result<(), Failure> {
+    match assist::address_space_left() {
+        Some(left) if left < ADDRESS_SPACE => Err(Failure::run(format!(
+            "a run needs {} MiB of address space beyond the program's own and the limit leaves {} MiB; raise it by {} MiB or more (`ulimit -v`, LimitAS= in a unit)",
+            ADDRESS_SPACE >> 20,
+            left >> 20,
+            ((ADDRESS_SPACE - left) >> 20) + 1
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A processor that is not there is a mistake of the command line. Whatever else refuses one is told, and the run goes on.
+pub(super) fn refuse_missing_cpus(config: &Config) -> Result<(), Failure> {
+    for (option, cpu) in [("cpu", config.cpu), ("recorder-cpu", config.recorder_cpu)] {
+        let Some(cpu) = cpu else { continue };
+        // This thread stays where it may run.
+        let tried = thread::Builder::new().spawn(move || assist::pin_to_cpu(cpu));
+        if let Ok(Ok(Err(e))) = tried.map(thread::JoinHandle::join)
+            && e.kind() == ErrorKind::InvalidInput
+        {
+            return Err(Failure::usage(format!("--{option} {cpu}: {e}")));
+        }
+    }
+    Ok(())
 }
 
 /// Raises the limit of open files where the connections need it.

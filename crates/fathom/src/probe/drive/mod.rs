@@ -57,8 +57,6 @@ pub(super) struct Driver<'a> {
     pauses: Option<Pauses>,
     load: Option<Load>,
     poll_budget: PollBudget,
-    /// Connections that the reactor does not know of: see [`News::Reads`].
-    aside: Vec<LinkId>,
     /// Connections that could not be written to, until the probe is told: an echo that has been read is looked at first.
     broken: VecDeque<(LinkId, io::Error)>,
     stop: Stop,
@@ -94,7 +92,6 @@ impl<'a> Driver<'a> {
             pauses: None,
             load: None,
             poll_budget: PollBudget::default(),
-            aside: Vec::new(),
             broken: VecDeque::new(),
             stops_seen: 0,
             config,

@@ -114,22 +114,22 @@ impl Driver<'_> {
         }
         if self.reactor.registry().deregister(link.socket.source()).is_ok() {
             link.news = News::Reads;
-            self.aside.push(id);
         }
     }
 
     /// Tells the reactor again of those from which something else than an echo is wanted. What came meanwhile is news to it.
     pub(super) fn return_to_reactor(&mut self) {
-        if self.aside.is_empty() {
+        // The cheap question first: of all others none has left it.
+        if self.config.pace != Pace::PingPong || !(self.config.spin || self.reads_wait()) {
             return;
         }
         let only_echoes = self.probe.only_awaits_echoes();
-        for id in std::mem::take(&mut self.aside) {
+        for place in 0..self.probe.lanes() {
+            let Some(link) = self.links.at(place).filter(|link| link.news == News::Reads) else { continue };
+            let id = link.id;
             if only_echoes && self.probe.awaits_echo(id) {
-                self.aside.push(id);
                 continue;
             }
-            let Some(link) = self.links.get_mut(id) else { continue };
             match Self::register(&self.reactor, &mut link.socket, id) {
                 Ok(()) => link.news = News::Reactor,
                 Err(e) => {

@@ -1,0 +1,190 @@
+//! The law of a seam: wherever within a rotation a probe is killed, every sample that was sent is a row of exactly one recording,
+//! or is told as lost by exactly one.
+
+use super::durable::{Fault, FaultyDisk};
+use super::*;
+use crate::disk::Disk;
+use crate::events::Entry;
+use crate::recover::recover_on;
+use crate::{Recorder, verify};
+use fathom_core::cause::ClosingCause;
+use fathom_core::event::{Event, EventKind, Evidence};
+use fathom_core::rotation::Tally;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What was sent on connections 0 to 2.
+const SENT: [u64; 3] = [40, 25, 7];
+
+/// A run and its two recordings, and how many operations of the disk there had been at moments of it.
+struct Run {
+    home: tempfile::TempDir,
+    before_the_seam: u64,
+    behind_the_seam: u64,
+    in_all: u64,
+}
+
+impl Run {
+    fn dirs(&self) -> [PathBuf; 2] {
+        ["a", "b"].map(|name| self.home.path().join(name))
+    }
+}
+
+fn event(connection: Option<u32>, kind: EventKind) -> Event {
+    Event { at: manifest().started_at, mono_ns: SECOND, connection, kind }
+}
+
+fn begun(disk: &Arc<FaultyDisk>, dir: &Path, mode: &str) -> Recorder {
+    let mut manifest = manifest();
+    manifest.probe = serde_json::json!({ "mode": mode });
+    Recorder::create_on(Arc::clone(disk) as Arc<dyn Disk>, dir, manifest, Options::default()).unwrap()
+}
+
+/// Connection 0 has rows and samples behind them that are out; 1 lacks some, between others where they are datagrams, and a stall of
+/// it names the first one; 2 is over before the seam. The rows of the second recording were out at it.
+fn run(disk: &Arc<FaultyDisk>, mode: &str) -> Run {
+    let home = tempfile::tempdir().unwrap();
+    let (mut tally, mut run) =
+        (Tally::default(), Run { home, before_the_seam: 0, behind_the_seam: 0, in_all: 0 });
+    let [a, b] = run.dirs();
+    let mut first = begun(disk, &a, mode);
+    let both = |tally: &mut Tally, recorder: &mut Recorder, event: &Event| {
+        tally.event(event);
+        recorder.event(event).unwrap();
+    };
+    for connection in [0, 1, 2] {
+        let (target, local, remote) = (String::new(), String::new(), String::new());
+        let (connect_ns, tls_ns, interface, lane) = (0, None, None, Some(0));
+        let kind = EventKind::ConnectionOpened { target, local, remote, connect_ns, tls_ns, interface, lane };
+        both(&mut tally, &mut first, &event(Some(connection), kind));
+    }
+    let sent = (0..).zip(SENT).collect();
+    both(&mut tally, &mut first, &event(None, EventKind::ScheduleProgress { due: SENT.iter().sum(), sent }));
+    let stalled = EventKind::StallBegan { seq: 15, outstanding: 10, threshold_ns: 1 };
+    both(&mut tally, &mut first, &event(Some(1), stalled));
+    let of_the_second = if mode == "udp" { vec![0, 1, 4, 9, 14] } else { (0..15).collect() };
+    let rows = [(0, (0..10).collect()), (1, of_the_second), (2, (0..SENT[2]).collect::<Vec<_>>())];
+    for (connection, seq) in
+        rows.into_iter().flat_map(|(of, seqs)| seqs.into_iter().map(move |seq| (of, seq)))
+    {
+        let row = Sample { connection, seq, ..sample(0) };
+        tally.sample(&row);
+        first.push(&row).unwrap();
+    }
+    let (cause, verdict, errno, age_ns) = (ClosingCause::Finished, None, None, 1);
+    let evidence = Evidence { sent: SENT[2], ..Evidence::default() };
+    both(
+        &mut tally,
+        &mut first,
+        &event(Some(2), EventKind::ConnectionClosed { cause, verdict, errno, age_ns, evidence }),
+    );
+    first.flush(SECOND).unwrap();
+
+    let mut second = begun(disk, &b, mode);
+    run.before_the_seam = disk.done.load(Ordering::Relaxed);
+    let carried = tally.carried();
+    let (previous, next) = (first.manifest().id.clone(), second.manifest().id.clone());
+    let continues = EventKind::RecordingContinues { previous, carried: carried.clone() };
+    if second.event(&event(None, continues)).is_ok() {
+        let rotated = event(None, EventKind::RecordingRotated { next, carried });
+        // What becomes of its last event the recorder knows.
+        let _ = first.goes_on_in(&mut second, &tally.sent_with_gaps(), &rotated);
+        run.behind_the_seam = disk.done.load(Ordering::Relaxed);
+        for seq in 10..12 {
+            let _ = second.push(&Sample { connection: 0, seq, ..sample(0) });
+        }
+        let _ = second.flush(2 * SECOND);
+    }
+    run.in_all = disk.done.load(Ordering::Relaxed);
+    run
+}
+
+/// Recovers it, and gives the losses that are told. Nothing is synced: the machine stays up.
+fn lost(dir: &Path) -> Vec<(Option<u32>, u64)> {
+    let recover =
+        || recover_on(FaultyDisk::new(u64::MAX, Fault::Dead).as_ref(), dir, manifest().started_at).unwrap();
+    recover();
+    let findings = verify(dir, |_| {}).unwrap().findings;
+    assert!(findings.is_empty(), "{findings:?}");
+    assert!(!recover().needed, "a second recovery found something");
+    let lost = |entry| match entry {
+        Ok(Entry::Known(Event { connection, kind: EventKind::RecordingOverflowed { lost, .. }, .. })) => {
+            Some((connection, lost))
+        }
+        _ => None,
+    };
+    Recording::open(dir).unwrap().events().unwrap().filter_map(lost).collect()
+}
+
+/// The law of both recordings, which are recovered in an order.
+fn hold(run: &Run, order: [usize; 2], case: &str) {
+    let dirs = run.dirs();
+    let (mut rows, mut told) = (BTreeSet::new(), BTreeMap::new());
+    for of in order {
+        let dir = &dirs[of];
+        for (connection, lost) in lost(dir) {
+            let connection = connection.expect("the connection is known");
+            let other = told.insert(connection, lost);
+            assert_eq!(other, None, "{case}: both recordings tell losses of connection {connection}");
+        }
+        for row in read(dir) {
+            assert!(rows.insert((row.connection, row.seq)), "{case}: {row:?} stands twice");
+        }
+        let hidden: Vec<_> =
+            std::fs::read_dir(dir).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert!(hidden.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{case}: {hidden:?}");
+    }
+    for (connection, sent) in (0..).zip(SENT) {
+        let rows = rows.iter().filter(|(of, _)| *of == connection).count() as u64;
+        let told = told.get(&connection).copied().unwrap_or(0);
+        assert_eq!(rows + told, sent, "{case}: connection {connection}: {rows} rows, {told} told");
+    }
+}
+
+#[test]
+fn wherever_a_kill_comes_in_a_seam_each_sample_is_told_once() {
+    for mode in ["tcp", "udp"] {
+        let whole = run(&FaultyDisk::new(u64::MAX, Fault::Dead), mode);
+        hold(&whole, [0, 1], mode);
+        assert!(whole.in_all > whole.behind_the_seam && whole.behind_the_seam > whole.before_the_seam + 8);
+        for sound in whole.before_the_seam..=whole.in_all {
+            for order in [[0, 1], [1, 0]] {
+                let cut = run(&FaultyDisk::new(sound, Fault::Dead), mode);
+                hold(&cut, order, &format!("{mode}, killed at operation {sound}, recovered as {order:?}"));
+            }
+        }
+    }
+}
+
+/// One operation fails, the run goes on, and is killed later. An error behind the seam stops the next recording, which is another story.
+#[test]
+fn a_seam_of_which_an_operation_fails_tells_each_sample_once() {
+    for mode in ["tcp", "udp"] {
+        let whole = run(&FaultyDisk::new(u64::MAX, Fault::Dead), mode);
+        for sound in whole.before_the_seam..whole.behind_the_seam {
+            for kind in [io::ErrorKind::Other, io::ErrorKind::StorageFull] {
+                let run = run(&FaultyDisk::new(sound, Fault::Once(kind)), mode);
+                hold(&run, [0, 1], &format!("{mode}, {kind:?} at operation {sound}"));
+            }
+        }
+    }
+}
+
+/// A recovery that is killed too is taken up by the next one.
+#[test]
+fn a_seam_is_mended_by_recoveries_that_are_interrupted() {
+    let whole = run(&FaultyDisk::new(u64::MAX, Fault::Dead), "udp");
+    for sound in whole.before_the_seam..=whole.behind_the_seam {
+        for interrupted in (sound % 6..24).step_by(6) {
+            let run = run(&FaultyDisk::new(sound, Fault::Dead), "udp");
+            for dir in run.dirs() {
+                let disk = FaultyDisk::new(interrupted, Fault::Dead);
+                let _ = recover_on(disk.as_ref(), &dir, manifest().started_at);
+            }
+            hold(&run, [0, 1], &format!("killed at operation {sound}, recovery at {interrupted}"));
+        }
+    }
+}
