@@ -58,6 +58,14 @@ fn nothing_is_doubted_twice() {
     }
 }
 
+/// Found among 40,000 worlds: one who knows when the first bytes of short waits came sees that this side was as slow as the server; one
+/// who does not took what it was late by for waiting, and so the next wait, whose beginning and end it knows, for no tie.
+#[test]
+fn a_tie_is_found_where_the_wait_before_was_late() {
+    let times = World { rtt_ns: 100_000, make_ns: 392_423, wire_ns: 155_189, ..World::quiet() };
+    no_bound_is_narrower(&World { process_ns: 232_774, wake_ns: 237_244, chunks: 23, ..times });
+}
+
 /// A transfer that the path holds up, and nobody looks at the server: bounds, and no estimate.
 #[test]
 fn what_nobody_looked_at_has_bounds_alone() {
