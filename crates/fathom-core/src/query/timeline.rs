@@ -1,6 +1,6 @@
 //! Waiting and working of this side, and what the server did meanwhile, become sums.
 
-use super::attribute::{Doing, SEEN, Seen, Sums, Tie, attribute, doubts, index, spent};
+use super::attribute::{Doing, HeldUp, SEEN, Seen, Sums, Tie, attribute, doubts, index, spent};
 use super::busy::{Busy, Room};
 use super::rate::Rate;
 use super::split::Party::{Client, Path, Server};
@@ -324,12 +324,15 @@ impl Timeline {
         self.close_turn(now_ns);
         let is_disturbed = slowest_ns > well_within(self.rtt_most_ns);
         let was_held_up = retransmits != Some(0) || is_disturbed;
+        // What was sent again, or may have been, waited for nobody knows how long; a round trip beside says how long it took.
+        let most_ns = if retransmits == Some(0) { slowest_ns } else { u64::MAX };
+        let mut held_up = HeldUp { was: was_held_up, most_ns };
         let mut split = self.sure;
         split.was_held_up = is_disturbed || retransmits.is_some_and(|segments| segments > 0);
         split.wall_ns = self.now_ns - self.began_ns;
         let spent = spent(&self.seen);
-        for &(doing, seen, ns) in &spent {
-            attribute(&mut split, doing, seen, ns, was_held_up);
+        for &spent in &spent {
+            attribute(&mut split, spent, &mut held_up);
         }
         let late_ns = self.unwoken_ns.min(self.late_within_ns);
         let mut carried = self.rate.carried(self.rtt_high_ns, late_ns);
