@@ -5,7 +5,6 @@ use crate::{Error, Recording};
 use fathom_core::event::EventKind;
 use fathom_core::sample::Sample;
 use fathom_core::text::count;
-use fathom_os::assist;
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::host::HostFacts;
 use fathom_os::interfaces;
@@ -178,8 +177,6 @@ fn write(
 ) -> Written {
     // Nobody waits for one that ended.
     let _stuck = Stuck(backlog);
-    // It takes the processor from nobody who measures.
-    _ = assist::background_priority();
     let (mut end, mut beside_is_over) = (None, false);
     let mut flush_ns = mono_ns();
     let mut failed: Option<String> = None;
