@@ -5,15 +5,15 @@
 * unrecorded: the same without --record, which is as much as it can be told to leave out;
 * plain: plain_query.c, which sends the same requests, reads the answer and measures nothing but its time; it waits in recv;
 * polls: the same, which waits in poll, as fathom does: what measuring adds is against that;
-* before (with --before): as unrecorded, by another build;
+* before (with --before): as fathom, by another build;
 * psql (PostgreSQL alone): the time of its `\\timing`; libpq keeps every row of an answer.
 
 What is compared is the query's wall time as each client takes it, from before the request to the end of the answer: so whatever
 measuring adds is in it, be it in this client, in the server or in the kernel. Nothing is between the two but loopback, and the
 client has one processor and the server the other, with all that looks and round trips beside make each of them do: on
-machines of their own, and over a path, it is less. In each round every client asks on a new connection, in an order of chance; the
-first query of a connection is left out. A ratio is the median of the rounds' ratios, with the interval that order
-statistics give it. As root, with PostgreSQL (Debian: postgresql), MariaDB (mariadb-server-core, mariadb-client-core) and cc.
+machines of their own, and over a path, it is less. In each round every client asks on two new connections, in an order of chance and then in
+the reverse one, so that what drifts hits all alike; the first query of a connection is left out. What is told are the medians of the
+rounds' differences and ratios, with the interval (95 %) that a bootstrap over the rounds gives them. As root, with PostgreSQL (Debian: postgresql), MariaDB (mariadb-server-core, mariadb-client-core) and cc.
 
 With --processor it is told instead how much processor time a query takes of each client, with all its threads, user and system: of
 runs of one and of three times as many queries the difference, so that beginning and end are in none. It needs no quiet machine, and knows
@@ -22,13 +22,14 @@ nothing of what this side's packets make server and kernel do.
 With --rtt the two are hosts of the fabric, with a path of this round trip between them; what emulates it needs a processor, too, so that no
 process has one of its own there.
 
-    sudo benches/sql_overhead.py [--rtt MS] [--fathom FILE] [--before FILE] [--only DATABASE] [--rounds N] [--rows N,...] [--seconds S]
+With --work the server of PostgreSQL counts before it makes the first row, so that the query takes longer and nothing else is another.
+
+    sudo benches/sql_overhead.py [--rtt MS] [--work N] [--fathom FILE] [--before FILE] [--only DATABASE] [--rounds N] [--rows N,...] [--seconds S]
 """
 
 import argparse
 import contextlib
 import json
-import math
 import os
 import pathlib
 import random
@@ -48,6 +49,8 @@ NEAR, FAR = "10.97.1.1", "10.97.0.1"
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
 SERVER_CPU, CLIENT_CPU = 0, 1
 ROW_BYTES = 100
+FEWEST = 6
+"""Rounds that say something of how far they scatter."""
 QUICK = {1_000: 1.0, 10_000: 6.0, 100_000: 60.0}
 """ms that a query about takes: how many fill the time."""
 
@@ -140,10 +143,11 @@ def mariadb(directory, cpu, there=(), host=HOST):
         yield port
 
 
-def query_of(database, rows):
-    """What `fathom sql --rows` asks, too."""
+def query_of(database, rows, work=0):
+    """What `fathom sql --rows` asks, too; but for the work that comes first."""
     if database == "postgres":
-        return f"SELECT repeat('x', {ROW_BYTES}) FROM (SELECT generate_series(1, {rows})) AS made"
+        first = f" WHERE (SELECT count(*) FROM generate_series(1, {work})) > 0" if work else ""
+        return f"SELECT repeat('x', {ROW_BYTES}) FROM (SELECT generate_series(1, {rows})) AS made{first}"
     ten = "(SELECT 0 AS n" + "".join(f" UNION ALL SELECT {n}" for n in range(1, 10)) + ")"
     made = " CROSS JOIN ".join(f"{ten} AS d{at}" for at in range(len(str(rows - 1))))
     return f"SELECT REPEAT('x', {ROW_BYTES}) AS body FROM {made} LIMIT {rows}"
@@ -158,9 +162,13 @@ def run(words, **more):
 
 
 class Bench:
-    def __init__(self, database, port, host, here, fathom, before, plain, work, cpu):
+    def __init__(self, database, port, host, here, fathom, before, plain, directory, cpu, work, only):
         self.database, self.port, self.host, self.fathom, self.before = database, port, host, fathom, before
-        self.here, self.plain, self.work, self.cpu = here, plain, work, cpu
+        self.here, self.plain, self.directory, self.cpu, self.work = here, plain, directory, cpu, work
+        self.only = only
+
+    def query(self, rows):
+        return query_of(self.database, rows, self.work)
 
     def client(self, words, **more):
         return run([*self.here, *on_cpu(self.cpu, words)], **more)
@@ -169,27 +177,29 @@ class Bench:
         ways = {"plain": self.by_plain, "polls": lambda rows, count: self.by_plain(rows, count, "poll")}
         ways |= {"unrecorded": self.by_fathom, "fathom": self.by_fathom_recorded}
         if self.before:
-            ways["before"] = lambda rows, count: self.by_fathom(rows, count, build=self.before)
-        return {**ways, "psql": self.by_psql} if self.database == "postgres" and shutil.which("psql") else ways
+            ways["before"] = lambda rows, count: self.by_fathom_recorded(rows, count, build=self.before)
+        if self.database == "postgres" and shutil.which("psql"):
+            ways["psql"] = self.by_psql
+        return {name: way for name, way in ways.items() if self.only is None or name in self.only}
 
     def by_fathom(self, rows, count, *more, build=None):
         scheme = "postgres" if self.database == "postgres" else "mysql"
         url = f"{scheme}://{USER}@{self.host}:{self.port}/{DATABASE}?sslmode=disable"
-        words = [build or self.fathom, "sql", url, "--query", query_of(self.database, rows), "--count", str(count)]
+        words = [build or self.fathom, "sql", url, "--query", self.query(rows), "--count", str(count)]
         told = json.loads(self.client([*words, "--quiet", "--json", *more]))
         if told["failed"] or told["rows"] != rows * count:
             sys.exit(f"{told['failed']} failed, {told['rows']} rows")
         return told["wall_ns"]["p50"], told["mean_ns"]["wall"], told["looks"] / (count - 1)
 
-    def by_fathom_recorded(self, rows, count):
-        directory = self.work / "recording"
+    def by_fathom_recorded(self, rows, count, build=None):
+        directory = self.directory / "recording"
         try:
-            return self.by_fathom(rows, count, "--record", str(directory))
+            return self.by_fathom(rows, count, "--record", str(directory), build=build)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
     def by_plain(self, rows, count, *more):
-        where = [self.host, str(self.port), USER, DATABASE, str(count), query_of(self.database, rows), *more]
+        where = [self.host, str(self.port), USER, DATABASE, str(count), self.query(rows), *more]
         told = json.loads(self.client([self.plain, self.database, *where]))
         if told["rows"] != rows:
             sys.exit(f"{told['rows']} rows")
@@ -197,7 +207,7 @@ class Bench:
 
     def by_psql(self, rows, count):
         words = ["psql", "-X", "-q", "-h", self.host, "-p", str(self.port), "-U", USER, "-d", DATABASE]
-        script = "\\timing on\n" + f"{query_of(self.database, rows)} \\g /dev/null\n" * count
+        script = "\\timing on\n" + f"{self.query(rows)} \\g /dev/null\n" * count
         told = self.client(words, input=script)
         times = [float(line.split()[1]) * 1e6 for line in told.splitlines() if line.startswith("Time: ")]
         return self.figures(times[1:])
@@ -208,41 +218,43 @@ class Bench:
 
 
 def interval(values):
-    """Of the median, 95 % at the least; None: there are too few (David & Nagaraja, Order Statistics, 7.1)."""
-    ordered, n = sorted(values), len(values)
-    beyond, rank = 0.0, 0
-    for k in range(n // 2):
-        beyond += math.comb(n, k) / 2**n
-        if 2 * beyond > 0.05:
-            break
-        rank = k + 1
-    return (ordered[rank - 1], ordered[n - rank]) if rank else None
+    """Of the median, 95 %, by a bootstrap over the rounds; None: there are too few."""
+    if len(values) < FEWEST:
+        return None
+    draw = random.Random(1)
+    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(2_000))
+    return medians[50], medians[-51]
 
 
-def told(ratios):
-    within = interval(ratios)
-    ends = f" ({(within[0] - 1) * 100:+.1f} to {(within[1] - 1) * 100:+.1f})" if within else ""
-    return f"{(statistics.median(ratios) - 1) * 100:+.1f} %{ends}"
+def told(values, unit, scale=1):
+    within = interval(values)
+    ends = f" ({within[0] * scale:+.2f} to {within[1] * scale:+.2f})" if within else ""
+    return f"{statistics.median(values) * scale:+.2f}{ends} {unit}"
 
 
 def measure(bench, rows, arguments, draw):
-    count = max(8, round(arguments.seconds * 1e3 / QUICK.get(rows, rows * 6e-4)))
-    seen = {name: [] for name in bench.ways()}
+    count = max(8, round(arguments.seconds * 1e3 / (QUICK.get(rows, rows * 6e-4) + arguments.work * 6e-5)))
+    ways, seen = bench.ways(), {name: [] for name in bench.ways()}
     for _ in range(arguments.rounds):
-        for name, way in draw.sample(list(bench.ways().items()), len(seen)):
-            seen[name].append(way(rows, count))
-    print(f"{bench.database}, {rows} rows, {count} queries a client and round, {arguments.rounds} rounds:")
+        order = draw.sample(list(ways), len(ways))
+        figures = {name: [] for name in ways}
+        for name in order + order[::-1]:
+            figures[name].append(ways[name](rows, count))
+        for name, both in figures.items():
+            seen[name].append(tuple(statistics.fmean(of) for of in zip(*both, strict=True)))
+    work = f", {arguments.work} counted before" if arguments.work else ""
+    print(f"{bench.database}, {rows} rows{work}, twice {count} queries a client and round, {arguments.rounds} rounds:")
     for name, figures in seen.items():
         p50 = statistics.median(f[0] for f in figures) / 1e6
         looks = statistics.fmean(f[2] for f in figures)
         against = ""
         for base in ("plain", "polls"):
-            if name in ("plain", base):
+            if name in ("plain", base) or base not in seen:
                 continue
-            medians, means = (
-                [mine[at] / plain[at] for mine, plain in zip(figures, seen[base], strict=True)] for at in (0, 1)
-            )
-            against += f"; against {base}: median {told(medians)}, mean {told(means)}"
+            pairs = list(zip(figures, seen[base], strict=True))
+            more = told([mine[0] - plain[0] for mine, plain in pairs], "µs", 1e-3)
+            medians, means = ([mine[at] / plain[at] - 1 for mine, plain in pairs] for at in (0, 1))
+            against += f"; against {base}: median {more}, {told(medians, '%', 100)}, mean {told(means, '%', 100)}"
         print(f"  {name}: {p50:.3f} ms" + (f", {looks:.2f} looks a query" if looks else "") + against, flush=True)
 
 
@@ -269,9 +281,7 @@ def measure_processor(bench, rows, arguments, draw):
     print(f"{bench.database}, {rows} rows, processor time of a query, whose wall time is {wall / 1e3:.1f} µs for the plain client:")
     for name, each in seen.items():
         more = [mine - plain for mine, plain in zip(each, seen["plain"], strict=True)]
-        within = interval(more)
-        ends = f" ({within[0] / 1e3:+.2f} to {within[1] / 1e3:+.2f})" if within else ""
-        beyond = f", {statistics.median(more) / 1e3:+.2f}{ends} µs to plain, {statistics.median(more) / wall * 100:+.1f} % of that"
+        beyond = f", {told(more, 'µs', 1e-3)} to plain, {statistics.median(more) / wall * 100:+.1f} % of that"
         print(f"  {name}: {statistics.median(each) / 1e3:.1f} µs" + (beyond if name != "plain" else ""), flush=True)
 
 
@@ -282,7 +292,9 @@ def main():
     )
     parser.add_argument("--before", metavar="FILE", help="another build, to be held against the plain client too")
     parser.add_argument("--only", choices=("postgres", "mysql"), help="this database only")
+    parser.add_argument("--ways", metavar="NAME,...", help="these alone, and plain, which they are held against")
     parser.add_argument("--rtt", type=float, metavar="MS", help="a path of this round trip between the two (default: loopback)")
+    parser.add_argument("--work", type=int, default=0, metavar="N", help="the server of PostgreSQL counts to this first (60 ns each, about)")
     parser.add_argument("--rounds", type=int, default=20, metavar="N", help="default %(default)s")
     parser.add_argument("--rows", default="1000,10000,100000", metavar="N,...", help="default %(default)s")
     parser.add_argument("--seconds", type=float, default=1.5, metavar="S", help="of a client in a round, about (default %(default)s)")
@@ -290,6 +302,7 @@ def main():
     parser.add_argument("--free", action="store_true", help="let the system choose the processors")
     parser.add_argument("--seed", type=int, default=1, help="of the order (default 1)")
     arguments = parser.parse_args()
+    only = arguments.ways and {"plain", *arguments.ways.split(",")}
     fathom, draw = os.path.abspath(arguments.fathom), random.Random(arguments.seed)
     server_cpu, client_cpu = (None, None) if arguments.free or arguments.rtt else (SERVER_CPU, CLIENT_CPU)
     with tempfile.TemporaryDirectory() as name:
@@ -303,7 +316,7 @@ def main():
             path = behind(arguments.rtt, fathom, directory) if arguments.rtt else near()
             with path as (there, here, host), started(directory, server_cpu, there, host) as port:
                 before = arguments.before and os.path.abspath(arguments.before)
-                bench = Bench(database, port, host, here, fathom, before, plain, directory, client_cpu)
+                bench = Bench(database, port, host, here, fathom, before, plain, directory, client_cpu, arguments.work, only)
                 for rows in map(int, arguments.rows.split(",")):
                     (measure_processor if arguments.processor else measure)(bench, rows, arguments, draw)
 

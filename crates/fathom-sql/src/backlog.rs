@@ -1,4 +1,5 @@
-//! Queries that are not on the disk yet: how many wait, who waits until there are fewer, and which there was no room for.
+//! Queries that are not on the disk yet: those that nobody has taken to write, how many wait in all, who waits until there are fewer,
+//! and which there was no room for.
 
 use crate::lock::lock;
 use fathom_core::text::count;
@@ -12,11 +13,14 @@ use std::time::Duration;
 pub(crate) const MOST_BEHIND: u64 = 8_192;
 /// Where the disk takes none they are not waited for, and so many are kept at most: some 25 MB. The newest are lost, and counted.
 pub(crate) const MOST_WAITING: u64 = 65_536;
+/// Whoever writes takes them every now and then by himself, because to be woken takes the processor from whoever asks. He is woken
+/// where so many have come: a quarter of a file.
+const WAKES_EACH: u64 = 1_024;
 /// Whoever waits looks so often whether the run is over.
 const LOOKS_AGAIN: Duration = Duration::from_millis(50);
 
-/// See the module. [`Backlog::take`] each query, [`Backlog::written`] when they are on the disk, and [`Backlog::wait`] before the
-/// next one begins.
+/// See the module. [`Backlog::add`] each query, which whoever writes [takes](Backlog::take), [`Backlog::written`] when they are on the
+/// disk, and [`Backlog::wait`] before the next one begins.
 pub(crate) struct Backlog {
     state: Mutex<State>,
     fewer: Condvar,
@@ -25,6 +29,9 @@ pub(crate) struct Backlog {
 
 #[derive(Default)]
 struct State {
+    /// That nobody has taken, and when each began on the monotonic clock.
+    untaken: Vec<(Query, u64)>,
+    /// These, and those that were taken.
     waiting: u64,
     /// The disk took nothing when it was last tried, or nobody writes any more.
     is_stuck: bool,
@@ -59,16 +66,18 @@ impl Backlog {
         Self { state: Mutex::default(), fewer: Condvar::new(), tell }
     }
 
-    /// Whether there is room for a query; one for which there is none is counted.
-    pub(crate) fn take(&self, query: &Query) -> bool {
+    /// Takes a query in, and when it began on the monotonic clock; one for which there is no room is counted. Whether whoever writes is
+    /// to be woken.
+    #[must_use]
+    pub(crate) fn add(&self, query: Query, began_mono_ns: u64) -> bool {
         let mut state = lock(&self.state);
-        let has_room = state.waiting < MOST_WAITING;
-        if has_room {
+        if state.waiting < MOST_WAITING {
             state.waiting += 1;
-            return true;
+            state.untaken.push((query, began_mono_ns));
+            return (state.untaken.len() as u64).is_multiple_of(WAKES_EACH);
         }
         let is_first = state.lost.all() == 0;
-        state.lost.add(query);
+        state.lost.add(&query);
         drop(state);
         if is_first {
             let number = query.query + 1;
@@ -78,6 +87,11 @@ impl Backlog {
             ));
         }
         false
+    }
+
+    /// Those that came since somebody last took them, in their order.
+    pub(crate) fn take(&self) -> Vec<(Query, u64)> {
+        std::mem::take(&mut lock(&self.state).untaken)
     }
 
     /// So many are on the disk.

@@ -1,5 +1,6 @@
 //! What the server's backends do while queries run, asked on a second connection, which is the same for all sessions of a run.
-//! Nobody is asked where no query has run for some milliseconds, and the longer one runs the more rarely.
+//! Nobody is asked before a query has run for some milliseconds, and the longer one runs the more rarely: whoever looks sleeps, and is
+//! told of those alone that have run for so long ([`Looks::runs`]), because to be woken takes the processor from whoever asks.
 
 use crate::connections::Retries;
 use crate::lock::lock;
@@ -79,7 +80,7 @@ type Open = Box<dyn Fn() -> Result<Box<dyn Protocol>, Error> + Send>;
 struct Place {
     /// By its session.
     watch: Mutex<Arc<Watch>>,
-    /// Since when a query runs; 0: none does.
+    /// Since when a query runs that has run for so long that it is looked at; 0: none does.
     running: AtomicU64,
     /// It is not looked at before that.
     next_ns: AtomicU64,
@@ -178,20 +179,30 @@ impl Looks {
         }
     }
 
-    /// A query is about to begin. Where one follows the other nobody is woken: whoever looks then sees by itself, before a look can be
-    /// due, that another has begun.
-    pub(crate) fn query_begins(&self) {
-        let (place, now) = (self.place(), mono_ns().max(1));
-        place.running.store(now, Ordering::SeqCst);
-        let due_ns = place.next_ns.load(Ordering::SeqCst).max(now + FIRST_AFTER_NS);
-        if due_ns < self.shared.wakes_ns.load(Ordering::SeqCst) {
-            self.shared.wake();
+    /// For how long the query that began then need not be told of.
+    pub(crate) fn untold(&self, began_ns: u64, now_ns: u64) -> Duration {
+        if self.place().running.load(Ordering::Relaxed) > 0 {
+            return Duration::MAX;
+        }
+        Duration::from_nanos((began_ns + FIRST_AFTER_NS).saturating_sub(now_ns))
+    }
+
+    /// A query that began then still runs, and its thread does: once it has taken so long, whoever looks is told.
+    #[inline]
+    pub(crate) fn runs(&self, began_ns: u64, now_ns: u64) {
+        if self.untold(began_ns, now_ns).is_zero() {
+            self.is_long(began_ns);
         }
     }
 
-    /// It has begun.
-    pub(crate) fn query_began(&self, now_ns: u64) {
-        self.place().running.store(now_ns.max(1), Ordering::SeqCst);
+    #[cold]
+    fn is_long(&self, began_ns: u64) {
+        let place = self.place();
+        place.running.store(began_ns.max(1), Ordering::SeqCst);
+        let due_ns = place.next_ns.load(Ordering::SeqCst).max(began_ns + FIRST_AFTER_NS);
+        if due_ns < self.shared.wakes_ns.load(Ordering::SeqCst) {
+            self.shared.wake();
+        }
     }
 
     /// Since when one is under way.

@@ -90,21 +90,15 @@ impl Asker<'_> {
         };
         // Nothing comes or goes between two queries.
         let before = seam.map_or_else(|| self.session.channel().info(), |seam| seam.kernel);
-        if let Some(looks) = &self.looks {
-            looks.query_begins();
-        }
+        let rtt = self.beside.rtt(now);
         let began_ns = mono_ns();
         // What was before is in no query.
         let pauses = self.running.as_mut().map_or(&[][..], |running| running.runs(began_ns));
         let idle_ns: u64 = pauses.iter().map(|(from_ns, to_ns)| to_ns.saturating_sub(*from_ns)).sum();
-        let rtt = self.beside.rtt(began_ns);
         let patience = Patience::new(began_ns, self.config.timeout, over_ns, &self.stop)
             .over_path(rtt.map(|rtt| rtt.high_ns));
         let habits = std::mem::take(&mut self.habits);
         let mut run = UnderWay::new(began_ns, patience, before.as_ref(), habits, waited_ns.is_some());
-        if let Some(looks) = &self.looks {
-            looks.query_began(began_ns);
-        }
         let lost = self.exchange(&mut run, request, rtt).err();
         let now = mono_ns();
         run.stood(self.running.as_mut(), now);
@@ -162,9 +156,18 @@ impl Asker<'_> {
         }
     }
 
-    fn send(&mut self, run: &mut UnderWay, out: &[u8], rtt: Option<Rtt>) -> Result<(), Trouble> {
+    /// This thread runs: of what it missed the query is told, and of a query that has taken long whoever looks is.
+    fn runs(&mut self, run: &mut UnderWay) -> u64 {
         let now = mono_ns();
         run.stood(self.running.as_mut(), now);
+        if let Some(looks) = &self.looks {
+            looks.runs(run.began_ns, now);
+        }
+        now
+    }
+
+    fn send(&mut self, run: &mut UnderWay, out: &[u8], rtt: Option<Rtt>) -> Result<(), Trouble> {
+        let now = self.runs(run);
         run.end_turn(self.looks.as_deref(), now, None);
         run.request(now, rtt);
         self.send_all(out, &run.patience)
@@ -249,18 +252,16 @@ impl Asker<'_> {
 
     /// Asks the kernel how much room there is for more, if so long nobody did; the time.
     fn room(&mut self, run: &mut UnderWay, every_ns: u64) -> u64 {
-        let now = mono_ns();
-        run.stood(self.running.as_mut(), now);
+        let now = self.runs(run);
         run.room(self.session.channel(), self.looks.as_deref(), now, every_ns);
         now
     }
 
     /// Reads what is there, or waits for it.
     fn more(&mut self, run: &mut UnderWay) -> Result<(), Trouble> {
-        let now = mono_ns();
+        let now = self.runs(run);
         let is_first = run.waiting_since_ns.is_some();
         let asked_ns = run.waiting_since_ns.unwrap_or(now);
-        run.stood(self.running.as_mut(), now);
         self.heed(&mut run.patience, now, asked_ns, run.looked_ns)?;
         if !is_first {
             run.note_looks(self.looks.as_deref(), asked_ns, None);
@@ -285,10 +286,12 @@ impl Asker<'_> {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => run.waiting_since_ns = Some(asked_ns),
             Err(e) => return Err(lost(&e)),
         }
+        let mut woke_ns = now;
         loop {
-            let ready = self.session.channel().wait(PATIENCE).map_err(|e| lost(&e))?;
-            let woke_ns = mono_ns();
-            run.stood(self.running.as_mut(), woke_ns);
+            let untold = self.looks.as_ref().map(|looks| looks.untold(run.began_ns, woke_ns));
+            let at_most = untold.map_or(PATIENCE, |untold| untold.min(PATIENCE));
+            let ready = self.session.channel().wait(at_most).map_err(|e| lost(&e))?;
+            woke_ns = self.runs(run);
             let channel = self.session.channel();
             let after_pause = ready.then(|| run.room_after_pause(channel)).flatten();
             let is_exact = !run.is_lateness_known || woke_ns.saturating_sub(asked_ns) >= SHORT_WAIT_NS;

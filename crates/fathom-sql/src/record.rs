@@ -18,11 +18,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+const MS: u64 = 1_000_000;
+/// What came is on the disk after so long.
+const FLUSH_EVERY_NS: u64 = 500 * MS;
+
 enum Message {
     Sample(Box<Sample>, u64),
     Event(Option<u32>, Box<EventKind>),
-    /// A query, and when it began on the monotonic clock.
-    Query(Box<Query>, u64),
+    /// Many queries have come, which lie in the backlog.
+    Queries,
     BesideIsOver,
     End(Box<EventKind>),
 }
@@ -83,8 +87,8 @@ impl Record {
     }
 
     pub(crate) fn query(&self, query: Query, began_mono_ns: u64) {
-        if self.0.as_ref().is_some_and(|(_, backlog)| backlog.take(&query)) {
-            self.send(Message::Query(Box::new(query), began_mono_ns));
+        if self.0.as_ref().is_some_and(|(_, backlog)| backlog.add(query, began_mono_ns)) {
+            self.send(Message::Queries);
         }
     }
 
@@ -178,30 +182,27 @@ fn write(
     let mut failed: Option<String> = None;
     // What measures beside may be in the middle of a round trip when the last query is over.
     while end.is_none() || !beside_is_over {
-        match messages.recv_timeout(Duration::from_millis(200)) {
+        let waits_ns = (flush_ns + FLUSH_EVERY_NS).saturating_sub(mono_ns()).clamp(MS, 200 * MS);
+        match messages.recv_timeout(Duration::from_nanos(waits_ns)) {
             Ok(Message::Sample(sample, sent_ns)) => {
                 keeper.sample(&Sample { sent_ns: keeper.utc_of(sent_ns), ..*sample });
             }
             Ok(Message::Event(connection, kind)) => drop(keeper.event(connection, *kind)),
-            Ok(Message::Query(query, began_ns)) => {
-                let query = Query { started_ns: keeper.utc_of(began_ns), ..*query };
-                if queries.push(query) {
-                    flush_ns = mono_ns();
-                    note(&mut failed, flush(&mut queries, &mut keeper, backlog), tell);
-                }
-            }
             Ok(Message::BesideIsOver) => beside_is_over = true,
             Ok(Message::End(kind)) => end = Some(kind),
-            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Message::Queries) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
+        // Before the clock is looked at: what began before it was set is of the clock of before.
+        let is_full = take(backlog, &mut queries, &keeper);
         let now = mono_ns();
         keeper.flush(now);
-        if now.saturating_sub(flush_ns) >= 500_000_000 {
+        if is_full || now.saturating_sub(flush_ns) >= FLUSH_EVERY_NS {
             flush_ns = now;
             note(&mut failed, flush(&mut queries, &mut keeper, backlog), tell);
         }
     }
+    take(backlog, &mut queries, &keeper);
     note(&mut failed, flush(&mut queries, &mut keeper, backlog), tell);
     queries.close().map(|closed| keeper.event(None, closed));
     let mut lost = backlog.lost();
@@ -218,6 +219,15 @@ fn write(
     let finished = keeper.finish(end);
     let finished = if is_lossy { Err("it could not be written for too long".to_owned()) } else { finished };
     (Some(lost), failed.map_or(finished, Err))
+}
+
+/// Takes the queries that came; whether a file is full of them.
+fn take(backlog: &Backlog, queries: &mut Queries, keeper: &Keeper) -> bool {
+    let mut is_full = false;
+    for (query, began_ns) in backlog.take() {
+        is_full |= queries.push(Query { started_ns: keeper.utc_of(began_ns), ..query });
+    }
+    is_full
 }
 
 /// Puts what came on the disk: what is there waits no more.
@@ -430,7 +440,7 @@ mod tests {
         record.beside_is_over();
         record.end(writer, Value::Null).1.expect_err("they are lost");
         let behind = Backlog::new(|_| {});
-        (0..crate::backlog::MOST_BEHIND).for_each(|_| assert!(behind.take(&query())));
+        (0..crate::backlog::MOST_BEHIND).for_each(|_| _ = behind.add(query(), 0));
         behind.wait(|| true);
         behind.stuck(true);
         assert_eq!(behind.wait(|| false), 0);

@@ -141,7 +141,7 @@ impl Protocol for Tds {
         Ok(self.client.take_out())
     }
 
-    fn step(&mut self, _: &Config) -> io::Result<Option<Step>> {
+    fn step(&mut self, config: &Config) -> io::Result<Option<Step>> {
         if !self.channel.inbox.is_empty() {
             self.take().map_err(|e| lost(&e))?;
         }
@@ -157,7 +157,10 @@ impl Protocol for Tds {
                 return Ok((!out.is_empty()).then_some(Step::Also(out)));
             };
             return Ok(Some(match event {
-                Event::Row => Step::Rows(1),
+                Event::Row => {
+                    let more = if config.think.is_zero() { self.client.rows() } else { 0 };
+                    Step::Rows(1 + more)
+                }
                 Event::Told { told, is_error: true } => {
                     self.failed = Failed::Explained;
                     Step::Refused { refusal: refusal_of(told), is_over: false }

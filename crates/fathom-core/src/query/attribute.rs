@@ -154,9 +154,29 @@ impl Seen {
     }
 }
 
+/// What the path held up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeldUp {
+    /// Something was held up, or nobody knows whether.
+    pub(super) was: bool,
+    /// For so long at most, as far as was seen, but for what it was given.
+    pub(super) most_ns: u64,
+}
+
+impl HeldUp {
+    /// The server's time, or the path's that held it up: half of it each, but no more of the path's than was seen.
+    fn give(&mut self, split: &mut Split, ns: u64) {
+        let path_ns = (ns / 2).min(self.most_ns);
+        self.most_ns -= path_ns;
+        split.give_one_of(&[Path, Server], path_ns);
+        split.give_one_of(&[Server, Path], ns - path_ns);
+    }
+}
+
 /// Whose time it is that this side spent so while the server was seen so. Where the path held something up the server may not have
 /// had the request before it was seen to work, and may have answered after it was.
-pub(super) fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, was_held_up: bool) {
+pub(super) fn attribute(split: &mut Split, (doing, seen, ns): Spent, held_up: &mut HeldUp) {
+    let was_held_up = held_up.was;
     match doing {
         Doing::First | Doing::FirstWithoutRtt | Doing::FirstUnlooked => match seen {
             // Of a first wait too, what looks say that the server was not doing it did not do.
@@ -167,6 +187,9 @@ pub(super) fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, wa
             }
             // A busy host answers a look late, too: without a sign of the path it is most likely the server's all the same.
             Seen::Late if doing == Doing::First && !was_held_up => split.give_one_of(&[Server, Path], ns),
+            Seen::Nothing | Seen::Begun | Seen::Ended | Seen::Late if doing != Doing::FirstWithoutRtt => {
+                held_up.give(split, ns);
+            }
             _ => split.give_half(Server, Path, ns),
         },
         // Of that what is doubted is reckoned for the whole query.
@@ -175,6 +198,9 @@ pub(super) fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, wa
         Doing::Waiting | Doing::Hidden(Free) if seen.is_working() => split.give(Server, ns),
         Doing::Waiting | Doing::Hidden(Free) if matches!(seen, Seen::Ended | Seen::Late) && !was_held_up => {
             split.give_one_of(&[Server, Path], ns);
+        }
+        Doing::Waiting | Doing::Hidden(Free) if matches!(seen, Seen::Ended | Seen::Late) => {
+            held_up.give(split, ns);
         }
         Doing::Waiting | Doing::Hidden(Free) => split.give_half(Server, Path, ns),
         // The client had bytes that it had not read, so that the server could not go on.

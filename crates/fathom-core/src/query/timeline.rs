@@ -1,6 +1,6 @@
 //! Waiting and working of this side, and what the server did meanwhile, become sums.
 
-use super::attribute::{Doing, SEEN, Seen, Sums, Tie, attribute, doubts, index, spent};
+use super::attribute::{Doing, HeldUp, SEEN, Seen, Sums, Tie, attribute, doubts, index, spent};
 use super::busy::{Busy, Room};
 use super::rate::Rate;
 use super::split::Party::{Client, Path, Server};
@@ -79,8 +79,10 @@ pub struct Timeline {
     /// most.
     unwoken_ns: u64,
     late_within_ns: u64,
-    /// Such waits that were no ties as they were told: what each was with what was done before it, and in all; the most of that which
-    /// an ns of lateness makes a tie.
+    /// So of the wait before: what lies between would be part of what was done before the next.
+    unwoken_before_ns: u64,
+    /// Waits that were no ties as they were told, and such lateness may make some: each, with what was done before it; in all; and the
+    /// most of that which an ns of lateness makes a tie.
     latest_wait: Option<(u64, u64)>,
     untied_ns: u64,
     untied_by_late: f64,
@@ -122,6 +124,7 @@ impl Timeline {
             hidden_ns: 0,
             tie: Tie::default(),
             unwoken_ns: 0,
+            unwoken_before_ns: 0,
             late_within_ns: u64::MAX,
             latest_wait: None,
             untied_ns: 0,
@@ -195,6 +198,9 @@ impl Timeline {
     /// Of the bytes that the latest reads gave, the first and the last came at these moments, by the kernel's stamps; without them they
     /// came when they were read. No first one: this side did not wait for them, and nobody knows how long they came. What is done after the last came is nobody else's, until a further read tells of later ones.
     pub fn arrived(&mut self, first_ns: Option<u64>, last_ns: u64, bytes: u64) {
+        if first_ns.is_some() {
+            self.untie(0);
+        }
         self.busy.arrived(last_ns);
         self.rate.arrived(first_ns, last_ns, bytes);
     }
@@ -204,17 +210,24 @@ impl Timeline {
     pub fn arrived_since(&mut self, earliest_ns: u64, last_ns: u64, bytes: u64) {
         let unwoken_ns = self.now_ns.saturating_sub(earliest_ns);
         self.unwoken_ns += unwoken_ns;
-        // A wait that was as much shorter as makes it chance.
-        if let Some((waited_ns, hidden_ns)) = self.latest_wait.take() {
-            let late_ns = waited_ns - hidden_ns / TIE;
-            if late_ns <= unwoken_ns {
-                let tied_ns = waited_ns + hidden_ns;
-                self.untied_ns += tied_ns;
-                self.untied_by_late = self.untied_by_late.max(tied_ns as f64 / late_ns.max(1) as f64);
-            }
-        }
+        self.untie(unwoken_ns);
         self.busy.arrived(last_ns);
         self.rate.arrived_since(earliest_ns, last_ns, bytes);
+    }
+
+    /// A wait ended, so much earlier perhaps; and the one before it may have, so that more was done between the two. Notes what makes it
+    /// chance, where something of that can.
+    fn untie(&mut self, unwoken_ns: u64) {
+        let before_ns = std::mem::replace(&mut self.unwoken_before_ns, unwoken_ns);
+        let Some((waited_ns, hidden_ns)) = self.latest_wait.take() else { return };
+        // An ns less of the wait does as much as `TIE` more of what was done.
+        let shorter_ns = (waited_ns - hidden_ns / TIE).min(unwoken_ns);
+        let longer_ns = (waited_ns - shorter_ns).saturating_mul(TIE).saturating_sub(hidden_ns);
+        if longer_ns <= before_ns {
+            let (tied_ns, late_ns) = (waited_ns + hidden_ns + longer_ns, shorter_ns + longer_ns);
+            self.untied_ns += tied_ns;
+            self.untied_by_late = self.untied_by_late.max(tied_ns as f64 / late_ns.max(1) as f64);
+        }
     }
 
     /// This side could run and had to wait for a processor for no longer in all, since the query began.
@@ -311,12 +324,15 @@ impl Timeline {
         self.close_turn(now_ns);
         let is_disturbed = slowest_ns > well_within(self.rtt_most_ns);
         let was_held_up = retransmits != Some(0) || is_disturbed;
+        // What was sent again, or may have been, waited for nobody knows how long; a round trip beside says how long it took.
+        let most_ns = if retransmits == Some(0) { slowest_ns } else { u64::MAX };
+        let mut held_up = HeldUp { was: was_held_up, most_ns };
         let mut split = self.sure;
         split.was_held_up = is_disturbed || retransmits.is_some_and(|segments| segments > 0);
         split.wall_ns = self.now_ns - self.began_ns;
         let spent = spent(&self.seen);
-        for &(doing, seen, ns) in &spent {
-            attribute(&mut split, doing, seen, ns, was_held_up);
+        for &spent in &spent {
+            attribute(&mut split, spent, &mut held_up);
         }
         let late_ns = self.unwoken_ns.min(self.late_within_ns);
         let mut carried = self.rate.carried(self.rtt_high_ns, late_ns);

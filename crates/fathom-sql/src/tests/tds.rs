@@ -7,6 +7,7 @@ use crate::stood::Clock;
 use crate::target::Secret;
 use crate::tds::Tds;
 use crate::{Config, Stop, Target};
+use fathom_core::text::count;
 use fathom_tds::codec::packet::Packets;
 use fathom_tds::codec::prelogin;
 use fathom_tds::codec::token::{Done, Tokens, Type, Value};
@@ -144,7 +145,7 @@ fn asked(answer: impl Fn(&mut TcpStream) + Send + 'static) -> Vec<String> {
         let mut steps = Vec::new();
         loop {
             match tds.step(&config()) {
-                Ok(Some(Step::Rows(rows))) => steps.push(format!("{rows} row")),
+                Ok(Some(Step::Rows(rows))) => steps.push(count(rows, "row")),
                 Ok(Some(Step::Refused { refusal, .. })) => {
                     steps.push(format!(
                         "{}{}",
@@ -189,14 +190,14 @@ fn answers_are_read_to_where_they_break_off() {
         tokens.done(Done::Rows(2), false);
         reply(stream, &tokens.into_bytes());
     });
-    assert_eq!(whole, ["1 row", "1 row", "over"]);
+    assert_eq!(whole, ["2 rows", "over"]);
     let failed = asked(move |stream| {
         let mut tokens = two_rows();
         tokens.error(8_134, "Divide by zero error encountered.");
         tokens.done(Done::Error, false);
         reply(stream, &tokens.into_bytes());
     });
-    assert_eq!(failed, ["1 row", "1 row", "Divide by zero error encountered. (error 8134)", "over"]);
+    assert_eq!(failed, ["2 rows", "Divide by zero error encountered. (error 8134)", "over"]);
     // Of two statements the second fails, and nothing says why.
     let unexplained = asked(move |stream| {
         let mut tokens = two_rows();
@@ -204,13 +205,13 @@ fn answers_are_read_to_where_they_break_off() {
         reply(stream, &tokens.into_bytes());
     });
     let line = "the server says that the statement failed (no error number)";
-    assert_eq!(unexplained[..3], ["1 row", "1 row", line]);
+    assert_eq!(unexplained[..2], ["2 rows", line]);
     let torn = asked(move |stream| reply(stream, &two_rows().into_bytes()));
-    assert_eq!(torn, ["1 row", "1 row", "a reply that breaks off"]);
+    assert_eq!(torn, ["2 rows", "a reply that breaks off"]);
     let dies = asked(move |stream| {
         let bytes = two_rows().into_bytes();
         let length = ((bytes.len() + 100) as u16).to_be_bytes();
         stream.write_all(&[&[4, 1, length[0], length[1], 0, 0, 1, 0][..], &bytes].concat()).unwrap();
     });
-    assert_eq!(dies, ["1 row", "1 row", "unexpected end of file"]);
+    assert_eq!(dies, ["2 rows", "unexpected end of file"]);
 }

@@ -25,6 +25,39 @@ pub(super) enum Layout {
     Parts,
 }
 
+/// What follows of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value {
+    Null,
+    Bytes(u64),
+    /// The first of its parts.
+    Parts,
+}
+
+impl Layout {
+    /// Reads what stands before a value; `None`: more bytes are needed.
+    pub(super) fn value(self, fields: &mut Reader<'_>) -> Option<Value> {
+        let but = |length: u64, null: u64| if length == null { Value::Null } else { Value::Bytes(length) };
+        Some(match self {
+            Self::Fixed(n) => Value::Bytes(n.into()),
+            Self::Byte => but(fields.u8()?.into(), 0),
+            Self::Short => but(fields.u16()?.into(), u16::MAX.into()),
+            Self::Long => but(fields.u32()?.into(), 0),
+            Self::Pointed => match fields.u8()? {
+                0 => Value::Null,
+                // The pointer itself, and a stamp.
+                n => {
+                    fields.bytes(usize::from(n) + 8)?;
+                    Value::Bytes(fields.u32()?.into())
+                }
+            },
+            // The length of all parts, which may be unknown.
+            Self::Parts if fields.bytes(8)? == u64::MAX.to_le_bytes() => Value::Null,
+            Self::Parts => Value::Parts,
+        })
+    }
+}
+
 /// What a value is, where somebody wants to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {

@@ -238,6 +238,11 @@ impl Client {
         }
     }
 
+    /// Rows that follow an [`Event::Row`] and have come whole: as many of these events at once, where their values are not kept.
+    pub fn rows(&mut self) -> u64 {
+        if self.stage == Stage::Asked && !self.is_last { self.tokens.rows() } else { 0 }
+    }
+
     /// What both ends said of encryption (MS-TDS 2.2.6.5) decides how much there is.
     fn agree(&mut self) -> Result<(), Trouble> {
         let answer = PreLogin::read(&self.hello).map_err(|_| Trouble::Torn("prelogin"))?.encryption;

@@ -1,7 +1,7 @@
 //! What a reply is made of (MS-TDS 2.2.7), read as it comes.
 
 use super::Trouble;
-use super::columns::{self, Column, Layout};
+use super::columns::{self, Column, Layout, Value};
 use crate::codec::unread::Unread;
 use crate::codec::{Reader, text};
 use std::fmt;
@@ -201,43 +201,39 @@ impl Tokens {
         }
     }
 
+    /// The rows that have come whole, one behind the other; how many. [`Tokens::next`] goes on behind them. None where rows are kept, nor
+    /// with values in parts.
+    pub(super) fn rows(&mut self) -> u64 {
+        if self.at != At::Token || self.keeps {
+            return 0;
+        }
+        let (mut fields, mut rows) = (Reader(self.raw.rest()), 0);
+        let (all, mut left) = (fields.0.len(), fields.0.len());
+        while whole_row(&self.columns, &mut fields).is_some() {
+            left = fields.0.len();
+            rows += 1;
+        }
+        self.raw.skip(all - left);
+        rows
+    }
+
     /// Reads what stands before a value; whether it is whole.
     fn value(&mut self, column: usize) -> bool {
-        let is_named_null = self.nulls.get(column / 8).is_some_and(|bits| bits >> (column % 8) & 1 == 1);
+        let is_named_null = is_named_null(&self.nulls, column);
         let mut fields = Reader(self.raw.rest());
         let before = fields.0.len();
-        let length = if is_named_null {
-            Some(None)
-        } else {
-            match self.columns[column].layout {
-                Layout::Fixed(n) => Some(Some(n.into())),
-                Layout::Byte => fields.u8().map(|n| Some(n.into()).filter(|n| *n > 0)),
-                Layout::Short => fields.u16().map(|n| Some(n.into()).filter(|_| n != u16::MAX)),
-                Layout::Long => fields.u32().map(|n| Some(n.into()).filter(|n| *n > 0)),
-                Layout::Pointed => match fields.u8() {
-                    Some(0) => Some(None),
-                    // The pointer itself, and a stamp.
-                    Some(n) => {
-                        fields.bytes(usize::from(n) + 8).and_then(|_| fields.u32()).map(|n| Some(n.into()))
-                    }
-                    None => None,
-                },
-                // The length of all parts, which may be unknown; 0 stands for the first part.
-                Layout::Parts => {
-                    fields.bytes(8).map(|length| (length != u64::MAX.to_le_bytes()).then_some(0))
-                }
-            }
-        };
-        let Some(length) = length else { return false };
+        let value =
+            if is_named_null { Some(Value::Null) } else { self.columns[column].layout.value(&mut fields) };
+        let Some(value) = value else { return false };
         let read = before - fields.0.len();
         self.raw.skip(read);
         if self.keeps {
-            self.kept.push(length.map(|_| Vec::new()));
+            self.kept.push((value != Value::Null).then(Vec::new));
         }
-        self.at = match (length, self.columns[column].layout) {
-            (None, _) => At::Value(column + 1),
-            (Some(_), Layout::Parts) => At::Part(column),
-            (Some(left), _) => At::Within { column, left },
+        self.at = match value {
+            Value::Null => At::Value(column + 1),
+            Value::Parts => At::Part(column),
+            Value::Bytes(left) => At::Within { column, left },
         };
         true
     }
@@ -298,6 +294,31 @@ impl Tokens {
         self.raw.skip(read);
         Ok(item)
     }
+}
+
+/// Reads past a row; `None`: it has not come whole, has values in parts, or is none.
+fn whole_row(columns: &[Column], fields: &mut Reader<'_>) -> Option<()> {
+    let nulls = match fields.u8()? {
+        0xD1 if !columns.is_empty() => &[][..],
+        0xD2 if !columns.is_empty() => fields.bytes(columns.len().div_ceil(8))?,
+        _ => return None,
+    };
+    for (at, column) in columns.iter().enumerate() {
+        if is_named_null(nulls, at) {
+            continue;
+        }
+        match column.layout.value(fields)? {
+            Value::Null => {}
+            Value::Bytes(length) => drop(fields.bytes(usize::try_from(length).ok()?)?),
+            Value::Parts => return None,
+        }
+    }
+    Some(())
+}
+
+/// Whether the bits before a row say that it has no value in this column.
+fn is_named_null(nulls: &[u8], column: usize) -> bool {
+    nulls.get(column / 8).is_some_and(|bits| bits >> (column % 8) & 1 == 1)
 }
 
 /// MS-TDS 2.2.7.6: status, the statement's kind, a count.

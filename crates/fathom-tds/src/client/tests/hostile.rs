@@ -1,6 +1,6 @@
 //! Servers that mean no good, or are none.
 
-use super::{login, outcome, ready, reply, tls};
+use super::{login, outcome, outcome_of, ready, reply, tls};
 use crate::client::{Client, Event, Trouble, Wanted};
 use crate::codec::token::{Done, Tokens, Type, Value};
 use proptest::prelude::*;
@@ -153,7 +153,9 @@ proptest! {
             bytes[at] = byte;
         }
         let at_once = outcome(&mut asked(), &bytes, &[bytes.len()]);
-        prop_assert_eq!(at_once, outcome(&mut asked(), &bytes, &pieces));
+        for together in [false, true] {
+            prop_assert_eq!(&at_once, &outcome_of(&mut asked(), &bytes, &pieces, together));
+        }
     }
 }
 

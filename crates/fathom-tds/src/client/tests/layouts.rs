@@ -1,6 +1,6 @@
 //! Results of every type that a server has, made up here by the specification, and read past.
 
-use super::{outcome, ready, reply, rows};
+use super::{outcome, outcome_of, ready, reply, rows};
 use crate::client::{Event, Trouble};
 use proptest::prelude::*;
 
@@ -239,7 +239,7 @@ fn of_a_long_value_nothing_is_kept() {
 }
 
 proptest! {
-    /// Any table of any types, however its stream is cut into packets and pieces: the same rows, and the same end.
+    /// Any table of any types, however its stream is cut into packets and pieces, and its rows are taken: the same rows, and the same end.
     #[test]
     fn however_it_is_cut_the_outcome_is_the_same(
         picks in prop::collection::vec(0_usize..1_000, 1..12),
@@ -247,6 +247,7 @@ proptest! {
         names_nulls in any::<bool>(),
         size in 512_u16..5_000,
         pieces in prop::collection::vec(1_usize..3_000, 1..6),
+        together in any::<bool>(),
     ) {
         let all = kinds();
         let kinds: Vec<Kind> = picks.iter().map(|pick| all[pick % all.len()].clone()).collect();
@@ -258,7 +259,7 @@ proptest! {
         let bytes = reply(&tokens, size);
         let mut client = ready();
         client.ask("x").unwrap();
-        let (events, trouble) = outcome(&mut client, &bytes, &pieces);
+        let (events, trouble) = outcome_of(&mut client, &bytes, &pieces, together);
         prop_assert_eq!(trouble, None);
         prop_assert_eq!(rows(&events), values.len());
         let expected = [Event::Done { rows: Some(values.len() as u64), failed: false }, Event::Over { stopped: false }];
@@ -267,7 +268,7 @@ proptest! {
         let mut client = ready();
         client.ask("x").unwrap();
         let cut = bytes.len() - 1 - pieces[0] % (bytes.len() - 1);
-        let (events, trouble) = outcome(&mut client, &bytes[..cut], &pieces);
+        let (events, trouble) = outcome_of(&mut client, &bytes[..cut], &pieces, together);
         prop_assert_eq!(trouble, None);
         let is_over = events.iter().any(|event| matches!(event, Event::Over { .. }));
         prop_assert!(!is_over);

@@ -120,6 +120,16 @@ fn reply(tokens: &[u8], size: u16) -> Vec<u8> {
 
 /// What comes of these bytes in pieces, of which the last is repeated; and what comes without end is none.
 fn outcome(client: &mut Client, bytes: &[u8], pieces: &[usize]) -> (Vec<Event>, Option<Trouble>) {
+    outcome_of(client, bytes, pieces, false)
+}
+
+/// The same, where rows that follow a row may be taken together.
+fn outcome_of(
+    client: &mut Client,
+    bytes: &[u8],
+    pieces: &[usize],
+    together: bool,
+) -> (Vec<Event>, Option<Trouble>) {
     let (mut events, mut rest) = (Vec::new(), bytes);
     let mut sizes = pieces.iter().cycle();
     while !rest.is_empty() {
@@ -130,6 +140,10 @@ fn outcome(client: &mut Client, bytes: &[u8], pieces: &[usize]) -> (Vec<Event>, 
         }
         loop {
             match client.event() {
+                Ok(Some(Event::Row)) => {
+                    let more = if together { client.rows() } else { 0 };
+                    events.extend(std::iter::repeat_n(Event::Row, 1 + more as usize));
+                }
                 Ok(Some(event)) => events.push(event),
                 Ok(None) => break,
                 Err(trouble) => return (events, Some(trouble)),
