@@ -43,9 +43,9 @@ pub fn cpu_times_ns() -> Option<(u64, u64)> {
 
 /// Lets go of the pages of this program's file that are mapped by now: most are of the start (the command line, the files that
 /// were read), and the kernel maps sixteen for each that is touched. They stay in its cache, and what is used again is mapped again
-/// without a read. To be called when a program has begun, where nothing waits for it. Gives how many bytes were asked to go;
+/// without a read. To be called when a program has begun, and again where it does little: where nothing waits for it. Gives how many bytes were asked to go;
 /// 0 where the system tells nothing of them.
-pub fn forget_the_start() -> usize {
+pub fn let_go_of_the_program() -> usize {
     #[cfg(target_os = "linux")]
     {
         let mut forgotten = 0_usize;
@@ -147,7 +147,7 @@ mod tests {
             }
         }
         let before = of_the_file();
-        let forgotten = forget_the_start();
+        let forgotten = let_go_of_the_program();
         let after = of_the_file();
         assert!(forgotten > 100 << 10, "{forgotten}");
         assert!(after + 100 < before, "{before} kB, then {after}");

@@ -145,7 +145,7 @@ impl Server {
         let mut now_ns = started_ns;
         // Where the kernel has no such thing, this thread waits its turn as any other. Threads that this one starts have it too.
         let _ = fathom_os::assist::short_slices();
-        fathom_os::process::forget_the_start();
+        fathom_os::process::let_go_of_the_program();
         if let Some(period) = self.pause_clock
             && let Err(e) = self.shared.clock.watch_pauses(period)
         {

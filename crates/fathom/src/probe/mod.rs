@@ -176,7 +176,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         // It waits for this.
         let _ = hand_over.send(recorder);
         // Nothing is under way yet.
-        fathom_os::process::forget_the_start();
+        fathom_os::process::let_go_of_the_program();
         let started_ns = mono_ns();
         for ready in ready_to_go {
             let _ = ready.send(());

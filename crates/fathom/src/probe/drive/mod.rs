@@ -8,6 +8,7 @@ mod link;
 mod pauses;
 mod ready;
 mod secure;
+mod settled;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -29,6 +30,7 @@ use fathom_os::timestamps;
 use link::{Link, Links, News, Socket, Stage};
 use mio::{Interest, Token};
 use pauses::Pauses;
+use settled::Settled;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -57,6 +59,7 @@ pub(super) struct Driver<'a> {
     pauses: Option<Pauses>,
     load: Option<Load>,
     poll_budget: PollBudget,
+    settled: Settled,
     /// Connections that could not be written to, until the probe is told: an echo that has been read is looked at first.
     broken: VecDeque<(LinkId, io::Error)>,
     stop: Stop,
@@ -92,6 +95,7 @@ impl<'a> Driver<'a> {
             pauses: None,
             load: None,
             poll_budget: PollBudget::default(),
+            settled: Settled::of(config, mono_ns()),
             broken: VecDeque::new(),
             stops_seen: 0,
             config,
@@ -142,6 +146,7 @@ impl<'a> Driver<'a> {
                 }
             }
             self.take_from_threads();
+            self.let_go_of_pages(now, !events.is_empty());
         }
         // A pause at the very end is told too.
         if let Some(pauses) = &mut self.pauses {
