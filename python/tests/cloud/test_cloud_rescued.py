@@ -6,6 +6,7 @@ import pytest
 
 from fathometer.cloud import rescued
 from support.lab_of_namespaces import GIVEN, SERVER, ended
+from support.machines import until
 
 THING = "azurerm_resource_group.lab"
 
@@ -69,6 +70,9 @@ def test_what_is_printed_after_we_were_killed_is_kept_by_the_next_call(person):
     person.kill(process)
     ended(process, -9)
     (person.cloud / "hold").unlink()
+    # Interrupted before it goes on, it would not come to print it.
+    logs = person.place / "logs"
+    until(lambda: any("Emergency state dump" in raw.read_text() for raw in logs.glob("*.raw")), "the state")
     said = person("down", "azure-zones", "--yes", "--by-state")
     assert "what was printed of it is kept in" in said
     person.nothing_is_left()
