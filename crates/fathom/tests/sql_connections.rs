@@ -396,6 +396,9 @@ fn cutting(server: SocketAddr, ordinal: usize, after: usize) -> SocketAddr {
     std::thread::spawn(move || {
         for (at, client) in listener.incoming().enumerate() {
             let (Ok(client), Ok(there)) = (client, TcpStream::connect(server)) else { return };
+            // What is not read soon holds the server up.
+            socket2::SockRef::from(&there).set_recv_buffer_size(64 << 10).unwrap();
+            socket2::SockRef::from(&client).set_send_buffer_size(64 << 10).unwrap();
             let (to_client, to_server) = (client.try_clone().unwrap(), there.try_clone().unwrap());
             std::thread::spawn(move || pass(client, to_server, usize::MAX));
             let left = if at == ordinal { after } else { usize::MAX };
@@ -415,7 +418,8 @@ fn what_a_server_counted_stands_where_another_session_is_lost() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("kept");
     let beside = echo.address().to_string();
-    let rows = ["--rows", "600", "--row-bytes", "8000", "--think", "400us", "--connections", "2"];
+    // More than what lies between has room for, so that the server waits.
+    let rows = ["--rows", "3000", "--row-bytes", "8000", "--think", "100us", "--connections", "2"];
     let arguments = [&rows[..], &["--count", "2", "--json", "--reflector", &beside, "--record"]].concat();
     let mut command = support::database::sql(Command::new(FATHOM), "SQLCMDPASSWORD", &url, &arguments);
     let out = command.arg(&dir).output().unwrap();

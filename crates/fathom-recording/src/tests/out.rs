@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn recorder(dir: &Path, mode: &str) -> Recorder {
     let mut manifest = manifest();
@@ -179,8 +179,15 @@ fn stops_the_recording(wrong: fn(&Slow) -> &AtomicBool, words: &str) {
     push(&mut recorder, 0, 0..1);
     wrong(&disk).store(true, Ordering::Relaxed);
     recorder.flush(SECOND).unwrap();
-    let mut flushes = 0..10_000_000;
-    let error = flushes.find_map(|_| recorder.flush(2 * SECOND).err()).expect("an error").to_string();
+    // A thread that panics may first print where.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let error = loop {
+        match recorder.flush(2 * SECOND) {
+            Err(error) => break error.to_string(),
+            Ok(()) => assert!(Instant::now() < deadline, "no flush fails"),
+        }
+        std::thread::yield_now();
+    };
     assert!(error.contains(words), "{error}");
     assert!(recorder.stopped().is_some());
 }
