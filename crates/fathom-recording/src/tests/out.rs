@@ -180,7 +180,7 @@ fn stops_the_recording(wrong: fn(&Slow) -> &AtomicBool, words: &str) {
     wrong(&disk).store(true, Ordering::Relaxed);
     recorder.flush(SECOND).unwrap();
     // A thread that panics may first print where.
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     let error = loop {
         match recorder.flush(2 * SECOND) {
             Err(error) => break error.to_string(),
