@@ -159,9 +159,7 @@ def contenders(floor):
         return [floor, "server", str(PORT), *spin[spins], *duties]
 
     def floor_client(address, spins, work, duties=()):
-        # As many as take about the time that the others are given.
-        count = SECONDS * (60_000 if spins else 20_000)
-        numbers = [str(PORT), str(count), str(SIZE), str(WARM_UP)]
+        numbers = [str(PORT), str(SECONDS), str(SIZE), str(WARM_UP)]
         return [floor, "client", address, *numbers, *spin[spins], *duties]
 
     def with_duties(count):
