@@ -16,6 +16,8 @@
  *   looks    epoll is asked for other news: by the client every 10 ms, which asks for TCP_INFO every 100 ms too; by the
  *            server after 16 messages, or 64 tries that found nothing
  *   told     epoll is told of the connection, as it was in fathom until 2026-11-26: no duty where it is read all the time
+ *   timeout  the client's blocking recv waits for 10 ms at most, as fathom's does
+ *   wakes    a second thread of the client wakes every 0.7 s, as fathom's recording thread does
  *   records  the client keeps 40 bytes of each round trip and counts it in a histogram
  *
  * As in fathom, the client sends the next message before it does anything with an echo. */
@@ -27,6 +29,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +45,7 @@ enum { HALF = 32, CHECKED = 28, TRIES = 64, MESSAGES = 16, BUCKETS = 4096 };
 /* Room for round trips: more a second than any pair here does. */
 #define MOST_PER_S 400000
 
-static bool spin, stamps, checks, looks, told, records;
+static bool spin, stamps, checks, looks, told, records, timeout, wakes;
 
 /* What the client keeps of a round trip. */
 struct record {
@@ -99,6 +102,12 @@ static void prepare(int fd) {
     int one = 1;
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) die("setsockopt");
     if (spin && fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) die("fcntl");
+}
+
+static void *wake_rarely(void *unused) {
+    struct timespec rest = {.tv_nsec = 700000000};
+    while (unused == NULL) nanosleep(&rest, NULL);
+    return NULL;
 }
 
 static int reactor(int fd) {
@@ -212,6 +221,10 @@ static int probe(const char *address, int port, double seconds, size_t size, siz
     if (inet_pton(AF_INET, address, &to.sin_addr) != 1) die("inet_pton");
     if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) die("connect");
     prepare(fd);
+    struct timeval longest = {.tv_usec = LOOK_NS / 1000};
+    if (timeout && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest) != 0) die("SO_RCVTIMEO");
+    pthread_t thread;
+    if (wakes && pthread_create(&thread, NULL, wake_rarely, NULL) != 0) die("pthread_create");
     int epoll = looks || told ? reactor(fd) : -1;
     if (checks) seal(message);
     sent = now_ns();
@@ -262,7 +275,7 @@ static int probe(const char *address, int port, double seconds, size_t size, siz
 static int usage(void) {
     fputs("usage: floor server PORT [spin] [DUTY...]\n"
           "       floor client ADDRESS PORT SECONDS SIZE WARM_UP [spin] [DUTY...]\n"
-          "duties: stamps, checks, looks, told, records\n", stderr);
+          "duties: stamps, checks, looks, told, records, timeout, wakes\n", stderr);
     return 2;
 }
 
@@ -270,8 +283,8 @@ int main(int argc, char **argv) {
     bool server = argc >= 3 && strcmp(argv[1], "server") == 0, client = argc >= 7 && strcmp(argv[1], "client") == 0;
     if (!server && !client) return usage();
     for (int i = server ? 3 : 7; i < argc; i++) {
-        static const char *names[] = {"spin", "stamps", "checks", "looks", "told", "records"};
-        bool *flags[] = {&spin, &stamps, &checks, &looks, &told, &records};
+        static const char *names[] = {"spin", "stamps", "checks", "looks", "told", "records", "timeout", "wakes"};
+        bool *flags[] = {&spin, &stamps, &checks, &looks, &told, &records, &timeout, &wakes};
         size_t count = sizeof flags / sizeof *flags, found = 0;
         while (found < count && strcmp(argv[i], names[found]) != 0) found++;
         if (found == count) return usage();

@@ -33,7 +33,6 @@ import argparse
 import array
 import contextlib
 import dataclasses
-import datetime
 import functools
 import json
 import os
@@ -49,6 +48,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
+import closing
 import ratios
 from shared import awake, settle
 
@@ -74,7 +74,9 @@ parser.add_argument(
 )
 parser.add_argument("--seed", type=int, default=1, help="of the order (default 1)")
 parser.add_argument(
-    "--parts", action="store_true", help="also our probe with the floor's server, and the other way round"
+    "--parts",
+    action="store_true",
+    help="also our probe with the floor's server, the other way round, and the floor with what else may move its sleep",
 )
 parser.add_argument(
     "--duties", action="store_true", help="also the floor with fathom's duties, one after the other"
@@ -124,43 +126,6 @@ class Contender:
     port: int = PORT
 
 
-def percentile(ordered, share):
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def closed_at(recording):
-    """When each segment was closed (UTC, ns), and how many rows it has."""
-    events = [json.loads(line) for line in pathlib.Path(recording, "events.jsonl").read_text().splitlines()]
-    for event in events:
-        if event["kind"] == "segment.closed":
-            at, fraction = event["at"].rstrip("Z").split(".")
-            whole = datetime.datetime.fromisoformat(at + "+00:00")
-            yield int(whole.timestamp()) * 10**9 + int(fraction.ljust(9, "0")), event["rows"]
-
-
-def beside_closing(recording, sent, rtt):
-    """Round trips while a full segment was being closed, until that was listed, and all others. The last segment is closed
-    after the run."""
-    rows, spans = 0, []
-    for at, count in closed_at(recording):
-        rows += count
-        if at < sent[-1]:
-            spans.append((rows, next(i for i in range(rows, len(sent)) if sent[i] > at)))
-    beside = sorted(value for first, end in spans for value in rtt[first:end])
-    edges = [0, *(edge for span in spans for edge in span), len(rtt)]
-    others = sorted(value for at in range(0, len(edges), 2) for value in rtt[edges[at] : edges[at + 1]])
-    if not beside:
-        return {"segments": 0}
-    figures = {
-        name: {
-            label: percentile(values, share)
-            for label, share in (("p50", 0.5), ("p99", 0.99), ("p99_9", 0.999))
-        }
-        for name, values in (("beside", beside), ("others", others))
-    }
-    return {"segments": len(spans), "share": len(beside) / len(rtt), **figures}
-
-
 def read_fathom(out, work):
     summary = json.loads(out)
     rtt = summary["rtt_ns"]
@@ -175,8 +140,8 @@ def read_fathom(out, work):
             sent.append(int(words[sent_at]))
             each.append(int(words[rtt_at] or -1))
     per_s = (len(sent) - 1) * 1e9 / (sent[-1] - sent[0])
-    closing = beside_closing(summary["recording"], sent, each)
-    return Result(rtt["p50"], rtt["p99"], rtt["p99_9"], rtt["mean"], per_s, closing)
+    beside = closing.beside(summary["recording"], sent, each)
+    return Result(rtt["p50"], rtt["p99"], rtt["p99_9"], rtt["mean"], per_s, beside)
 
 
 def read_floor(out, work):
@@ -194,7 +159,7 @@ def read_sockperf(out, work):
                 rtt.append(float(row[3]) * 1e3)
     seconds = float(row[1]) - float(first)
     ordered = sorted(rtt)
-    p50, p99, p99_9 = (percentile(ordered, share) for share in (0.5, 0.99, 0.999))
+    p50, p99, p99_9 = (closing.percentile(ordered, share) for share in (0.5, 0.99, 0.999))
     return Result(p50, p99, p99_9, statistics.fmean(rtt), (len(rtt) - 1) / seconds)
 
 
@@ -263,6 +228,9 @@ def contenders(floor):
     if ARGUMENTS.parts:
         yield Contender("probe>floor", floor_server, probe, read_fathom)
         yield Contender("floor>echo", echo, floor_client, read_floor)
+        for duty in ("timeout", "wakes"):
+            client = functools.partial(floor_client, duties=(duty,))
+            yield Contender(f"floor+{duty}", floor_server, client, read_floor)
     yield Contender(
         "sockperf",
         lambda spins: ["sockperf", "server", "--tcp", "-p", str(PORT), *nonblocked[spins]],
@@ -377,7 +345,7 @@ def tell(place, mode, results, orders, restless):
         cells = [f"{row[key] / 1e3:8.2f}" if row[key] else f"{'-':>8}" for key in ratios.KEYS[:-1]]
         print(f"  {name:<12} {' '.join(cells)} {row['per_s']:8.0f}")
         if any(run.closing and run.closing["segments"] for run in runs):
-            tell_closing(runs)
+            closing.tell(runs)
     found, who = ratios.all_of(results, PEERS, COARSE)
     ratios.tell(found, who)
     if restless:
@@ -398,17 +366,6 @@ def tell(place, mode, results, orders, restless):
     }
     line["runs"] = {name: [dataclasses.asdict(run) for run in runs] for name, runs in results.items()}
     print(json.dumps(line), flush=True)
-
-
-def tell_closing(runs):
-    """What fathom's round trips are while a segment is being closed, in runs in which one was."""
-    closing = [run.closing for run in runs if run.closing and run.closing["segments"]]
-    each = ", ".join(str(run.closing["segments"]) for run in runs)
-    share = statistics.median(one["share"] for one in closing)
-    print(f"    segments closed while it ran: {each}; {share:.1%} of the round trips beside that")
-    for name in ("beside", "others"):
-        row = [statistics.median(one[name][key] for one in closing) / 1e3 for key in ("p50", "p99", "p99_9")]
-        print(f"    {name:<10} {' '.join(f'{value:8.2f}' for value in row)}")
 
 
 def orders_of(names):
