@@ -350,13 +350,23 @@ impl Session {
     }
 }
 
+/// EMFILE and ENFILE (asm-generic/errno-base.h): std has no kind of its own for them.
+const NO_MORE_FILES: i32 = 24;
+const NO_MORE_FILES_AT_ALL: i32 = 23;
+
 /// A connection that was not set up, and what may be in its way.
 pub(crate) fn unreachable(login: &Login, error: &io::Error, in_the_way: &str) -> Error {
     let address = login.server.address();
     if is_ended(error) {
         return Error::run(format!("{address} was not waited for any longer: {error}"));
     }
-    let line = format!("cannot connect to {address}: {error}; does the server listen there ({in_the_way})?");
+    let to_do = match error.raw_os_error() {
+        Some(NO_MORE_FILES | NO_MORE_FILES_AT_ALL) => {
+            "this process may open no more files: raise ulimit -n, or ask by fewer --connections".to_owned()
+        }
+        _ => format!("does the server listen there ({in_the_way})?"),
+    };
+    let line = format!("cannot connect to {address}: {error}; {to_do}");
     Error::of(error.kind() == io::ErrorKind::ConnectionRefused, line)
 }
 

@@ -116,10 +116,17 @@ impl Args {
             }
             Some(sql) => Source::Text { sql, is_shown: true },
         };
-        if matches!(&source, Source::Text { sql, .. } if sql.trim().is_empty() || sql.contains('\0')) {
-            return Err(Failure::usage(
-                "--query: there is no query in it; write SQL, as in --query 'SELECT 1'",
-            ));
+        if let Source::Text { sql, .. } = &source {
+            let wrong = if sql.contains('\0') {
+                Some("there is a zero byte in it, which no server takes in a query; write it as text")
+            } else if sql.trim().is_empty() {
+                Some("there is no query in it; write SQL")
+            } else {
+                None
+            };
+            if let Some(wrong) = wrong {
+                return Err(Failure::usage(format!("--query: {wrong}, as in --query 'SELECT 1'")));
+            }
         }
         if self.lasts == Some(Duration::ZERO) {
             return Err(Failure::usage(

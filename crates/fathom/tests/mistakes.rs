@@ -107,6 +107,27 @@ fn each_mistake_gives_a_helpful_line_and_its_exit_code() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// "There is no query in it" was said of a query with a zero byte in it, and a process without files left was sent to the server's
+/// settings.
+#[test]
+fn a_query_that_cannot_be_asked_is_told_why() {
+    let fathom = env!("CARGO_BIN_EXE_fathom");
+    let server = "postgres://a@127.0.0.1:1/x?sslmode=disable";
+    let files = "ulimit -n 8; exec \"$0\" sql \"$1\" --connections 8";
+    for (script, part, code) in [
+        ("printf 'select 1\\0; select 2' | \"$0\" sql \"$1\" --query -", "a zero byte in it", 2),
+        ("printf ' \\n' | \"$0\" sql \"$1\" --query -", "there is no query in it", 2),
+        (files, "raise ulimit -n", 1),
+        ("\"$0\" sql \"$1\"", "does the server listen there", 1),
+    ] {
+        let outcome = Command::new("sh").args(["-c", script, fathom, server]).stdin(Stdio::null()).output();
+        let outcome = outcome.expect("sh runs");
+        let said = String::from_utf8_lossy(&outcome.stderr);
+        assert!(said.contains(part), "{script}: {said}");
+        assert_eq!(outcome.status.code(), Some(code), "{script}: {said}");
+    }
+}
+
 /// Its usage named every option that has a value from the environment, as if one had to give it.
 #[test]
 fn a_usage_error_names_no_option_that_nobody_gave() {

@@ -2,7 +2,6 @@
 //! order statistics give it: it assumes nothing else of them (Hoefler & Belli 2015; David & Nagaraja 2003, Order Statistics, 7.1).
 //! It is `median_of_runs` of the report (`python/src/fathometer/stats/runs.py`), and both have the same table in their tests.
 
-use super::figures::median;
 use crate::histogram::{Histogram, bucket_range};
 use crate::text::count;
 use serde_json::{Value, json};
@@ -59,7 +58,7 @@ impl Ratio {
         let low = ends(ratios, rank).map(|(low, _)| low);
         let high = ends(ratios, (units + 1).saturating_sub(rank)).map(|(_, high)| high);
         Self {
-            median: median(ratios).map(|at| at as f64 / ONE),
+            median: middle(ratios),
             within: low.zip(high).filter(|_| rank > 0),
             level: covered,
             unit,
@@ -117,6 +116,14 @@ impl Ratio {
     }
 }
 
+/// The median on the scale of logarithms: of an even number the geometric mean of the two in the middle, so that a setting that takes
+/// twice as long as another and one that takes half as long say the same.
+fn middle(ratios: &Histogram) -> Option<f64> {
+    let units = ratios.count();
+    let ln = |rank: u64| ends(ratios, rank).map(|(low, high)| f64::midpoint(low, high).ln());
+    Some(f64::midpoint(ln(units.div_ceil(2))?, ln(units / 2 + 1)?).exp())
+}
+
 /// The ends of the bucket of the value of this rank, from 1.
 fn ends(ratios: &Histogram, rank: u64) -> Option<(f64, f64)> {
     let mut seen = 0;
@@ -164,6 +171,23 @@ mod tests {
             let (got, with) = ranks(n, level);
             assert_eq!(got, rank, "{n}");
             assert!((with - covered).abs() < 1e-9, "{n}: {with}");
+        }
+    }
+
+    /// By hand: of an even number the lower one of the two in the middle was told, which is always the quicker one.
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_two_in_the_middle() {
+        let of = |all: &[f64]| {
+            let mut ratios = Histogram::default();
+            all.iter().for_each(|&ratio| record(&mut ratios, ratio));
+            middle(&ratios)
+        };
+        assert_eq!(of(&[]), None);
+        for (all, wanted) in
+            [(&[3.0][..], 3.0), (&[1.0, 4.0], 2.0), (&[9.0, 1.0, 2.0], 2.0), (&[32.0, 0.5, 2.0, 8.0], 4.0)]
+        {
+            let at = of(all).unwrap();
+            assert!((at / wanted - 1.0).abs() < 1e-3, "{all:?}: {at}");
         }
     }
 
