@@ -12,6 +12,8 @@ FUZZ_TARGETS ?= wire iperf3 mysql recording packet scenario
 # Where rustup puts cargo, for a shell that has not read its profile since.
 # Demo and benchmarks ask no metadata service.
 export FATHOM_CLOUD := off
+# Interpreters keep what they compiled, whatever the shell says: hundreds that tests start would compile it again.
+export PYTHONDONTWRITEBYTECODE :=
 export PATH := $(PATH):$(HOME)/.cargo/bin
 # Silence about crates that compile; warnings and errors still show.
 QUIET := $(if $(VERBOSE),,--quiet)
@@ -81,7 +83,7 @@ test-python: cargo python-dev ## the Python half's
 
 # With the binary that is there.
 pytest:
-	cd python && MAKEFLAGS= FATHOM=$$PWD/../target/debug/fathom $(NICE) $(BOUND) ../.venv/bin/pytest -n $(WORKERS)
+	cd python && MAKEFLAGS= FATHOM=$$PWD/../target/debug/fathom $(NICE) $(BOUND) ../.venv/bin/pytest -n $(WORKERS) --dist worksteal
 
 engines: python-dev ## the rollup by DuckDB and ClickHouse against the local scan, 50 random recordings
 	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py tests/dataset/test_layout.py

@@ -12,6 +12,7 @@ from typer.main import get_command
 from fathometer.cli import app
 from fathometer.counts import count
 from fathometer.help_text import laid_out
+from support.command_line import run
 
 COMMANDS = (
     "report",
@@ -36,7 +37,7 @@ def said(program, *args):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_h_ishelp_of(command):
-    short, long = (said(MAIN, *command.split(), flag) for flag in ("-h", "--help"))
+    short, long = (run(*command.split(), flag) for flag in ("-h", "--help"))
     assert (short.returncode, short.stdout) == (0, long.stdout)
     assert "Usage: " in short.stdout
 

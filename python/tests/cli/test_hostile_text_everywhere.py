@@ -10,9 +10,10 @@ from markdown_it import MarkdownIt
 
 from fathometer.clean import cleaned
 from support import programs
+from support.command_line import forked as fathometer
 from support.growing import StudyDirectory
 from support.hostile_recordings import TEXT, dangerous
-from support.measured import fathometer, measured
+from support.measured import measured
 from support.outputs import ECHO, ECHO_LOG, ETHR_RIGHT, FLENT, IPERF3
 from support.recordings import START, lognormal_ns, write
 

@@ -36,6 +36,9 @@ def recordings(tmp_path_factory):
     return open_recordings([root], counted=True)
 
 
+SHORT_LIVED = "spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
+
+
 def same(one, other):
     pairs = [pair for x, y in zip(one.cells, other.cells, strict=True) for pair in zip(x, y, strict=True)]
     return one.paths == other.paths and all(np.array_equal(x, y) for x, y in pairs)
@@ -46,9 +49,12 @@ DROPS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
 @pytest.mark.parametrize("engine", [pytest.param(e, marks=DROPS if e == "spark" else ()) for e in ENGINES])
-def test_an_engine_counts_what_the_scan_counts_bit_by_bit(recordings, engine):
+def test_an_engine_counts_what_the_scan_counts_bit_by_bit(recordings, engine, tmp_path, monkeypatch):
     if engine == "spark":
         tool("java")
+        # A short life: what it compiles well, and collects at once, never pays.
+        (tmp_path / "spark-defaults.conf").write_text(SHORT_LIVED)
+        monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert sum(r.totals.samples for r in recordings) > 0
     rollups = roll_up(recordings, engine)
     # Now, while the filter holds: a collection later would blame another test.

@@ -8,6 +8,7 @@ import pytest
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
 from fathometer.report import write as writing
+from support.postgres import postgres
 from support.recordings import START, UNANSWERED, lognormal_ns, write
 
 SECOND = 1_000_000_000
@@ -52,3 +53,10 @@ def report(tmp_path_factory):
     files = {"html": root / "r.html", "markdown": root / "r.md", "machine": root / "r.json"}
     writing.write(analysis, **files, pictures=root / "figures")
     return SimpleNamespace(root=root, sent=sent, analysis=analysis, **files)
+
+
+@pytest.fixture(scope="session")
+def database():
+    """The URL of a PostgreSQL that is only asked."""
+    with postgres() as url:
+        yield url

@@ -5,7 +5,7 @@ import os
 import subprocess
 
 from support.command_line import run
-from support.postgres import ask, postgres
+from support.postgres import ask
 from support.programs import LIMIT, fathom
 
 
@@ -22,13 +22,12 @@ def _probed(url, directory):
     )
 
 
-def test_a_comparison_says_what_the_queries_of_one_path_take_over_the_other(tmp_path):
-    with postgres() as url:
-        for name in ("here", "there"):
-            words = ("--rows", 200, "--fetch-size", 20, "--count", 9, "--record", tmp_path / name)
-            asked = ask(url, *words)
-            assert asked.returncode == 0, asked.stderr
-        _probed(url, tmp_path / "probe")
+def test_a_comparison_says_what_the_queries_of_one_path_take_over_the_other(database, tmp_path):
+    for name in ("here", "there"):
+        words = ("--rows", 200, "--fetch-size", 20, "--count", 9, "--record", tmp_path / name)
+        asked = ask(database, *words)
+        assert asked.returncode == 0, asked.stderr
+    _probed(database, tmp_path / "probe")
     done = run("compare", "here", "there", "probe", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)["database_predictions"]
@@ -53,9 +52,8 @@ def test_a_comparison_says_what_the_queries_of_one_path_take_over_the_other(tmp_
     assert "11 round trips" in table
 
 
-def test_paths_without_queries_are_compared_without_a_word_of_databases(tmp_path):
-    with postgres() as url:
-        for name in ("a", "b"):
-            _probed(url, tmp_path / name)
+def test_paths_without_queries_are_compared_without_a_word_of_databases(database, tmp_path):
+    for name in ("a", "b"):
+        _probed(database, tmp_path / name)
     assert "Databases" not in run("compare", "a", "b", cwd=tmp_path).stdout
     assert json.loads(run("compare", "a", "b", "--json", cwd=tmp_path).stdout)["database_predictions"] == []

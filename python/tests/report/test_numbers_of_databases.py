@@ -5,14 +5,13 @@ the page what the JSON has.
 import json
 import subprocess
 
-import fastjsonschema
 import pytest
 
 from fathometer.findings.words import within
 from support.command_line import run
-from support.postgres import ask, postgres
+from support.postgres import ask
 from support.programs import LIMIT, fathom
-from support.report_schema import SCHEMA, strict
+from support.report_schema import keeps_to_schema
 
 ASKED = {
     "asleep": ["--count", "21", "--query", "SELECT pg_sleep(0.02)"],
@@ -25,20 +24,19 @@ ASKED = {
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory):
+def asked(database, tmp_path_factory):
     """The recordings, what the live runs said, and the report."""
     root = tmp_path_factory.mktemp("databases")
     live = {}
-    with postgres() as url:
-        for name, arguments in ASKED.items():
-            ran = ask(url, *arguments, "--record", root / "kept" / name)
-            assert ran.returncode == (name == "wrong"), ran.stderr
-            live[name] = json.loads(ran.stdout)
+    for name, arguments in ASKED.items():
+        ran = ask(database, *arguments, "--record", root / "kept" / name)
+        assert ran.returncode == (name == "wrong"), ran.stderr
+        live[name] = json.loads(ran.stdout)
     page, text = root / "report.html", root / "report.md"
     ran = run("report", root / "kept", "--json", "-", "--markdown", text, "-o", page)
     assert ran.returncode == 0, ran.stderr
     value = json.loads(ran.stdout)
-    fastjsonschema.compile(strict(SCHEMA))(value)
+    keeps_to_schema(value)
     return root / "kept", live, value, page.read_text(), text.read_text()
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fathometer.dataset.regroup import Envelope
+from fathometer.report.envelopes import coarse
 from fathometer.report.overview import TimelineRow, top_us
 from fathometer.report.timeline import Mark
 
@@ -56,3 +57,16 @@ def test_a_level_that_moved_is_seen_in_full(factor):
 def test_what_is_all_incident_has_a_scale():
     p50, high = everyday()
     assert top_us(row(p50, high), [mark(0, BINS)]) == pytest.approx(top_us(row(p50, high)), rel=1e-9)
+
+
+def test_of_bins_that_are_joined_the_middle_is_their_median():
+    """Of those that have one: where nothing was answered there is none."""
+    p50 = np.random.default_rng(5).random(BINS)
+    p50[::7] = p50[60:70] = np.nan
+    envelope = row(p50, p50 + 1).envelopes[0]
+    joined = coarse(envelope, BINS // 5)
+    runs = envelope.p50_ns.reshape(-1, 5)
+    known = ~np.isnan(runs).all(axis=1)
+    assert np.array_equal(joined.p50_ns[known], np.nanmedian(runs[known], axis=1))
+    assert np.isnan(joined.p50_ns[~known]).all()
+    assert list(np.flatnonzero(~known)) == [12, 13]

@@ -11,9 +11,8 @@ from support.report_schema import SCHEMA
 HOUR = 3_600_000_000_000
 
 
-def reported(directory, tmp_path):
-    words = ["report", directory, "-o", tmp_path / "r.html", "--json", tmp_path / "r.json", "--markdown", "-"]
-    done = run(*words)
+def reported(directory, tmp_path, *options):
+    done = run("report", directory, "--json", tmp_path / "r.json", "--markdown", "-", *options)
     assert done.returncode == 0, done.stderr
     return json.loads((tmp_path / "r.json").read_text()), done.stdout
 
@@ -39,7 +38,7 @@ def three_zones(directory):
 
 def test_paths_are_grouped_by_physical_zone(tmp_path):
     three_zones(tmp_path / "in")
-    value, page = reported(tmp_path / "in", tmp_path)
+    value, page = reported(tmp_path / "in", tmp_path, "-o", tmp_path / "r.html")
     found = value["zones"]
     # Of server-1, which probes nothing, by its number; of the others by what they said themselves.
     assert {(p["scenario"], *p["zones"], *p["numbers"]) for p in found["pairs"]} == {
@@ -128,7 +127,7 @@ def two_weeks(directory, label, median_us, weekend=1.0, evening=1.0, noise=0.0, 
 def test_two_weeks_answer_the_five_rules(tmp_path):
     two_weeks(tmp_path / "in", "calm", 900)
     two_weeks(tmp_path / "in", "busy", 1500, weekend=1.3, evening=1.2, noise=0.1)
-    value, page = reported(tmp_path / "in", tmp_path)
+    value, page = reported(tmp_path / "in", tmp_path, "-o", tmp_path / "r.html")
     said = {a["rule"]: a for a in value["rules"]}
     assert len(said) == 5
     assert said["all places perform alike"]["here"] == "differs"

@@ -9,6 +9,7 @@ from fathometer.stats.series import (
     from_series,
     from_windows,
     joined,
+    mid_quantiles_of,
     paired,
     quantiles_of,
     rounded,
@@ -28,6 +29,21 @@ def test_quantiles_from_counts_are_those_of_the_samples(values, p):
 
 def test_an_empty_row_has_no_quantile():
     assert np.isnan(quantiles_of(np.array([1.0, 2.0]), np.array([[0, 0], [0, 3]]), (0.5,))[0, 0])
+
+
+@given(
+    st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 40), st.sampled_from([0.0, 0.3, 0.5, 0.99, 1.0])
+)
+def test_mid_quantiles_lie_on_the_line_between_the_middles_of_the_steps(seed, number, distinct, p):
+    rng = np.random.default_rng(seed)
+    blocks, values = rng.integers(1, 9, (number, distinct)), np.sort(rng.random(distinct))
+    weights = rng.multinomial(number, np.full(number, 1 / number), size=5).astype(float)
+    told = mid_quantiles_of(values, blocks, weights, (p,))[:, 0]
+    for times, mine in zip(weights.astype(int), told, strict=True):
+        counts = np.repeat(blocks, times, axis=0).sum(axis=0)
+        line = np.interp(p * counts.sum(), np.cumsum(counts) - counts / 2, values)
+        assert mine == pytest.approx(line, rel=1e-12)
+    assert np.isnan(mid_quantiles_of(values, blocks, np.zeros((1, number)), (p,))).all()
 
 
 @given(st.integers(2, 300), st.integers(2, 7))

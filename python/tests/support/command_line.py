@@ -21,9 +21,14 @@ def run(*args, cwd=None, stdin=None, timeout=None):
     """As `subprocess.run` tells it."""
     if stdin is not None or timeout is not None or _at_start() != _zygote()[1]:
         return started(*args, cwd=cwd, stdin=stdin, timeout=timeout)
-    environment = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
-    ended = _zygote()[0].run(*args, cwd=cwd or Path.cwd(), env=environment)
+    ended = forked(*args, cwd=cwd)
     return subprocess.CompletedProcess(args, ended.code, ended.stdout, ended.stderr)
+
+
+def forked(*args, cwd=None, out=None):
+    """As `Zygote.run` has it and tells it: what was printed need be no UTF-8."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
+    return _zygote()[0].run(*args, cwd=cwd or Path.cwd(), env=environment, out=out)
 
 
 def started(*args, cwd=None, stdin=None, timeout=None):

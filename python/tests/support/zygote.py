@@ -34,6 +34,10 @@ _IMPORTED = (
 """What a command imports when it needs it. None of them begins a thread."""
 
 
+GONE = "gone"
+"""Standard output that is a pipe whose reader has gone."""
+
+
 class Zygote:
     """Runs commands of the Python half, one after another."""
 
@@ -47,12 +51,14 @@ class Zygote:
             begin, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
         )
 
-    def run(self, *args, cwd, env=None, answer=""):
+    def run(self, *args, cwd, env=None, answer="", out=None):
         """`env`: instead of the environment that there was when this was made.
-        `answer`: on standard input.
+        `answer`: on standard input. `out`: a device to print to, or `GONE`.
         """
         self._in.write_text(answer)
-        asked = {"args": [*map(str, args)], "cwd": str(cwd), "out": str(self._out), "err": str(self._err)}
+        self._out.write_bytes(b"")
+        asked = {"args": [*map(str, args)], "cwd": str(cwd), "err": str(self._err)}
+        asked["out"] = str(out or self._out)
         asked |= {"env": env, "in": str(self._in)}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
@@ -69,7 +75,12 @@ class Zygote:
 def _in_child(asked):
     """Is the command."""
     for number, path in ((1, asked["out"]), (2, asked["err"])):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+        if path == GONE:
+            reader, writer = os.pipe()
+            os.close(reader)
+        else:
+            writer = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(writer, number)
     os.dup2(os.open(asked["in"], os.O_RDONLY), 0)
     os.chdir(asked["cwd"])
     if asked["env"] is not None:

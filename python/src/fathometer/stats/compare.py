@@ -181,10 +181,9 @@ def _weights(rng: np.random.Generator, number: int) -> NDArray[np.float64]:
 
 
 def _resampled(blocks: BlockCounts, weights: NDArray[np.float64]) -> dict[Metric, NDArray[np.float64]]:
-    counts = weights @ blocks.counts.astype(np.float64)
     ps = [QUANTILE[m] for m in METRICS if m in QUANTILE]
-    quantiles = mid_quantiles_of(blocks.values, counts, ps)
-    middles: dict[Metric, NDArray[np.float64]] = {"mean": (weights @ blocks.sums) / counts.sum(axis=1)}
+    quantiles = mid_quantiles_of(blocks.values, blocks.counts, weights, ps)
+    middles: dict[Metric, NDArray[np.float64]] = {"mean": (weights @ blocks.sums) / (weights @ blocks.sizes)}
     for j, metric in enumerate(m for m in METRICS if m in QUANTILE):
         middles[metric] = quantiles[:, j]
     return middles

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,30 +148,43 @@ def quantiles_of(
     some = totals > 0
     for j, p in enumerate(ps):
         rank = np.maximum(np.ceil(p * totals - 1e-9), 1)
-        # The first column whose running count reaches the rank.
-        index = (running < rank[:, np.newaxis]).sum(axis=1)
-        result[some, j] = values[np.minimum(index[some], len(values) - 1)]
+        result[some, j] = values[_reached(running, rank)[some]]
     return result
 
 
 def mid_quantiles_of(
-    values: NDArray[np.float64], counts: NDArray[np.int64] | NDArray[np.float64], ps: Sequence[float]
+    values: NDArray[np.float64], blocks: NDArray[np.int64], weights: NDArray[np.float64], ps: Sequence[float]
 ) -> NDArray[np.float64]:
-    """Mid-quantiles of each row of counts: result[row, p]; see `compare`. NaN for a row without samples."""
-    running = np.cumsum(counts, axis=1, dtype=np.float64)
-    middle = running - counts / 2
-    result = np.full((len(counts), len(ps)), math.nan)
-    rows = np.flatnonzero(running[:, -1] > 0)
-    last = len(values) - 1
+    """Mid-quantiles of weighted sums of rows of counts: result[row of weights, p]; see `compare`. NaN for a
+    sum without samples.
+    """
+    # Sums of the rows' own middles: exact, for they are halves of integers.
+    middle = weights @ (np.cumsum(blocks, axis=1) - blocks / 2)
+    totals = weights @ blocks.sum(axis=1)
+    result = np.full((len(weights), len(ps)), math.nan)
+    some = totals > 0
+    every = np.arange(len(weights))
     for j, p in enumerate(ps):
-        rank = p * running[rows, -1]
-        right = np.minimum((middle[rows] < rank[:, np.newaxis]).sum(axis=1), last)
+        rank = p * totals
+        right = _reached(middle, rank)
         left = np.maximum(right - 1, 0)
-        low, high = middle[rows, left], middle[rows, right]
+        low, high = middle[every, left], middle[every, right]
         step = np.where(high > low, high - low, 1.0)
         share = np.clip((rank - low) / step, 0.0, 1.0)
-        result[rows, j] = values[left] + share * (values[right] - values[left])
+        result[some, j] = (values[left] + share * (values[right] - values[left]))[some]
     return result
+
+
+def _reached(running: NDArray[Any], rank: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The first column of each row, none of which falls, that reaches its rank; else the last one."""
+    every = np.arange(len(running))
+    low = np.zeros(len(running), dtype=np.intp)
+    high = np.full(len(running), running.shape[1] - 1, dtype=np.intp)
+    for _ in range(running.shape[1].bit_length()):
+        middle = (low + high) // 2
+        beyond = (running[every, middle] < rank) & (low < high)
+        low, high = np.where(beyond, middle + 1, low), np.where(beyond, high, middle)
+    return low
 
 
 def rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
