@@ -39,7 +39,7 @@ def test_what_drifts_is_taken_out(tmp_path):
 def test_each_setting_has_a_row_of_its_own(tmp_path):
     recording(tmp_path / "r", swept(2, 21, PACKETS, (1, 0.5), each_login=3), settings=PACKETS)
     analysis = known(tmp_path)
-    names = {one.asked for one in databases(analysis.scenarios).every}
+    names = {one.asked for one in databases(analysis.scenarios)}
     assert names == {
         "1,000 × 100 bytes, packets of 4,096 bytes",
         "1,000 × 100 bytes, packets of 16,383 bytes, 32,767 bytes asked for",
@@ -117,7 +117,7 @@ def test_a_round_without_the_first_setting_says_nothing(tmp_path):
 def test_what_is_no_sweep_is_read_as_before(tmp_path, settings):
     recording(tmp_path / "r", [sure(1, 2, 3)] * 3, settings=settings)
     assert sweeps(known(tmp_path).scenarios) == ()
-    assert len(databases(known(tmp_path).scenarios).every) == 1
+    assert len(databases(known(tmp_path).scenarios)) == 1
 
 
 def test_a_recording_of_an_earlier_version_is_read(tmp_path):
