@@ -248,3 +248,37 @@ def test_another_number_of_connections_is_another_query(tmp_path):
     others = [f"not compared with {path}:5432/shop, where 1 connection asked" for path in "ab"]
     assert last["c:5432/shop"] == "; ".join(others)
     assert "not compared with c:5432/shop, where 2 connections asked" in last["a:5432/shop"]
+
+
+URL = "fathom sql 'postgres://LEFT-OUT@db:5432/shop?sslmode={}' --count 4"
+
+
+@pytest.mark.parametrize(
+    ("killed", "pooled"),
+    [
+        ({"command": URL.format("require")}, True),
+        ({"command": URL.format("verify-full&sslrootcert=/x")}, True),
+        ({"command": URL.format("disable")}, False),
+        ({"command": URL.format("prefer")}, None),
+        ({"command": "fathom sql postgres://db/shop --query 'SELECT $$mysql://x?sslmode=require$$'"}, None),
+        ({"command": "fathom sql mssql://LEFT-OUT@db"}, True),
+        ({"command": "fathom sql 'mssql://LEFT-OUT@db?sslmode=login'"}, False),
+        ({"command": "fathom sql 'mysql://db/shop?ssl-mode=REQUIRED'"}, True),
+        ({"command": "fathom sql 'torn"}, None),
+        ({"command": URL.format("prefer"), "encrypted": True}, True),
+        ({}, None),
+    ],
+)
+def test_a_killed_run_is_pooled_with_the_others_where_its_url_says_whether_it_was_encrypted(
+    tmp_path, killed, pooled
+):
+    """Only the end of a run tells; a killed one had been another query without a word."""
+    recording(tmp_path / "whole", [sure(1, 2, 3)] * 4, result={"encrypted": True})
+    recording(tmp_path / "killed", [sure(1, 2, 3)] * 4, killed=True, start_ns=START + 10**12, **killed)
+    recording(tmp_path / "far", [sure(1, 2, 3)] * 4, result={"encrypted": True}, label="far")
+    every = {one.encrypted: one.queries for one in known(tmp_path) if one.path != "far"}
+    assert every == ({True: 8} if pooled else {True: 4, pooled: 4})
+    rows = SECTION.table(analyse(open_recordings([tmp_path]))).rows
+    said = {row[0].text.split(":")[0]: row[-1].text for row in rows if row[1].text == "4"}
+    words = "not compared with db:5432/shop: nobody knows whether that was encrypted"
+    assert (words in said["far"]) == (pooled is None)

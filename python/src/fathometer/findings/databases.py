@@ -116,10 +116,15 @@ class Asked:
             return None
         return min(known, key=lambda one: one.median_ns), max(known, key=lambda one: one.median_ns)
 
+    def shape_without(self, name: Literal["connections", "encrypted"]) -> str | None:
+        """The same for the same query whatever that is; None: nobody knows what was asked."""
+        return None if self.shape is None else _shape({**self.runs[0].asked, name: None})
+
     @property
-    def alone(self) -> str | None:
-        """The same for the same query over however many connections; None: nobody knows what was asked."""
-        return None if self.shape is None else _shape({**self.runs[0].asked, "connections": None})
+    def encrypted(self) -> bool | None:
+        """Whether it was; None: nobody knows."""
+        encrypted: bool | None = self.runs[0].asked["encrypted"]
+        return encrypted
 
     @property
     def queries(self) -> int:

@@ -74,10 +74,15 @@ def _others(one: Asked, every: Sequence[Asked], pairs: Sequence[Pair]) -> Cell:
         for pair in pairs
         if pair.shape == one.shape and one.path in {pair.a, pair.b}
     ]
-    for there in every:
-        if there.path != one.path and there.alone == one.alone and there.shape != one.shape and one.shape:
+    others = [there for there in every if there.shape != one.shape and one.shape]
+    for there in others:
+        if there.path != one.path and there.shape_without("connections") == one.shape_without("connections"):
             number = count(max(len(there.each), 1), "connection")
             told.append(f"not compared with {there.path}, where {number} asked")
+        unknown = [name for name, of in (("this", one), ("that", there)) if of.encrypted is None]
+        if unknown and there.shape_without("encrypted") == one.shape_without("encrypted"):
+            what = "pooled" if there.path == one.path else "compared"
+            told.append(f"not {what} with {there.path}: nobody knows whether {unknown[0]} was encrypted")
     return Cell("; ".join(told) or "–")
 
 
