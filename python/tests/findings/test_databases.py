@@ -254,7 +254,7 @@ URL = "fathom sql 'postgres://LEFT-OUT@db:5432/shop?sslmode={}' --count 4"
 
 
 @pytest.mark.parametrize(
-    ("killed", "pooled"),
+    ("killed", "known_"),
     [
         ({"command": URL.format("require")}, True),
         ({"command": URL.format("verify-full&sslrootcert=/x")}, True),
@@ -269,16 +269,21 @@ URL = "fathom sql 'postgres://LEFT-OUT@db:5432/shop?sslmode={}' --count 4"
         ({}, None),
     ],
 )
-def test_a_killed_run_is_pooled_with_the_others_where_its_url_says_whether_it_was_encrypted(
-    tmp_path, killed, pooled
-):
+def test_whether_a_killed_run_was_encrypted_is_known_where_its_url_left_no_choice(tmp_path, killed, known_):
+    recording(tmp_path / "r", [sure(1, 2, 3)], killed=True, **killed)
+    (one,) = open_recordings([tmp_path])
+    assert one.queries.asked["encrypted"] is known_
+
+
+@pytest.mark.parametrize(("mode", "queries"), [("require", [8]), ("prefer", [4, 4])])
+def test_a_killed_run_is_pooled_with_the_others_or_the_table_says_why_not(tmp_path, mode, queries):
     """Only the end of a run tells; a killed one had been another query without a word."""
     recording(tmp_path / "whole", [sure(1, 2, 3)] * 4, result={"encrypted": True})
-    recording(tmp_path / "killed", [sure(1, 2, 3)] * 4, killed=True, start_ns=START + 10**12, **killed)
+    later = {"killed": True, "start_ns": START + 10**12, "command": URL.format(mode)}
+    recording(tmp_path / "killed", [sure(1, 2, 3)] * 4, **later)
     recording(tmp_path / "far", [sure(1, 2, 3)] * 4, result={"encrypted": True}, label="far")
-    every = {one.encrypted: one.queries for one in known(tmp_path) if one.path != "far"}
-    assert every == ({True: 8} if pooled else {True: 4, pooled: 4})
-    rows = SECTION.table(analyse(open_recordings([tmp_path]))).rows
-    said = {row[0].text.split(":")[0]: row[-1].text for row in rows if row[1].text == "4"}
+    analysis = analyse(open_recordings([tmp_path]))
+    assert [one.queries for one in databases(analysis.scenarios) if one.path != "far"] == queries
+    (of_far,) = (row[-1].text for row in SECTION.table(analysis).rows if row[0].text == "far")
     words = "not compared with db:5432/shop: nobody knows whether that was encrypted"
-    assert (words in said["far"]) == (pooled is None)
+    assert (words in of_far) == (mode == "prefer")

@@ -8,7 +8,7 @@ from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from fathometer.report.sections.databases import SECTION
 from support.queries import MS, recording, sure
-from support.queries_alike import OWN, SECOND, shared_drift, template, told, two_paths
+from support.queries_alike import OWN, counted, shared_drift, template
 
 
 @pytest.fixture(scope="module")
@@ -21,32 +21,19 @@ def one(tmp_path_factory):
 )
 def test_paths_that_are_alike_are_seldom_told_apart(one, runs, count, trials, most):
     """`most`: more come once in a thousand times at 5 % (binomial); docs/statistics.md has longer series."""
-    rng, false = np.random.default_rng(11), 0
-    for _ in range(trials):
-        difference, is_paired = told(*two_paths(rng, one, 1.0, count, runs))
-        assert is_paired
-        false += difference.differs
-    assert false <= most
+    differ, held, _ = counted(one, 1.0, trials, count, runs, seed=11)
+    assert differ <= most
+    assert held >= trials - most
 
 
 @pytest.mark.parametrize(("factor", "runs", "count"), [(1.05, 1, 640), (1.05, 6, 60), (1.03, 6, 400)])
 def test_what_both_share_hides_no_small_difference(one, factor, runs, count):
-    rng, seen = np.random.default_rng(12), 0
-    for _ in range(10):
-        difference, is_paired = told(*two_paths(rng, one, factor, count, runs))
-        assert is_paired
-        seen += difference.verdict == "slower"
-        assert difference.ratio_interval.low < factor + 0.03
-    assert seen >= 6
-
-
-def test_of_other_hours_nothing_is_paired(one):
-    """The same 5 %, asked over one path after the other: what slowed one down is not known of the other."""
-    rng = np.random.default_rng(13)
-    for _ in range(5):
-        difference, is_paired = told(*two_paths(rng, one, 1.05, 640, apart_ns=700 * SECOND))
-        assert not is_paired
-        assert difference.ratio_interval.high / difference.ratio_interval.low > 1.2
+    """Of the same queries, as if they had been of other hours, nothing is known so well."""
+    differ, _, width = counted(one, factor, 10, count, runs, seed=12)
+    of_others, _, wide = counted(one, factor, 10, count, runs, apart=True, seed=12)
+    assert differ >= 6
+    assert of_others == 0
+    assert wide > 3 * width
 
 
 def drifting(root, factor):

@@ -16,6 +16,7 @@ from fathometer.stats.series import from_series
 from support.queries import MS, recording, walls
 
 SECOND = 10**9
+YEAR = 31_536_000 * SECOND
 DRIFT, DRIFT_S = 0.3, 40.0
 """Of what both share, a logarithm: its standard deviation, and after how long it is another."""
 OWN = 0.1
@@ -55,19 +56,21 @@ def shared_drift(rng, count, step_s=1.0):
     return np.array(level)
 
 
-def two_paths(rng, one, factor, count, runs=1, apart_ns=0):
-    """Both, a query a second over each; `apart_ns`: over the second path so much later, while the drift is
-    another.
-    """
+def two_paths(rng, one, factor, count, runs=1):
+    """Both, a query a second over each."""
     a, b = [], []
     for run in range(runs):
         began = run * 10 * count * SECOND + np.arange(count) * SECOND
         shared = shared_drift(rng, count)
-        others = shared if apart_ns == 0 else shared_drift(rng, count)
         a.append((began, 10 * MS * np.exp(shared + OWN * rng.standard_normal(count))))
-        later = began + apart_ns + rng.integers(0, SECOND // 2, count)
-        b.append((later, factor * 10 * MS * np.exp(others + OWN * rng.standard_normal(count))))
+        later = began + rng.integers(0, SECOND // 2, count)
+        b.append((later, factor * 10 * MS * np.exp(shared + OWN * rng.standard_normal(count))))
     return of_times(one, "a", a), of_times(one, "b", b)
+
+
+def of_other_hours(one):
+    """The same queries, as if they had been asked a year later: nothing is shared with anything."""
+    return replace(one, runs=tuple(replace(q, started_ns=q.started_ns + YEAR) for q in one.runs))
 
 
 def told(a, b):
@@ -75,3 +78,16 @@ def told(a, b):
     unjudged, pairing = difference(a, b)
     (one,) = judged([unjudged], 0.0)
     return one, pairing == "paired in time"
+
+
+def counted(one, factor, trials, count, runs, *, apart=False, seed=5):
+    """How many of the reports tell the two apart, how many intervals hold the factor, how wide they are."""
+    rng, differ, held, width = np.random.default_rng(seed), 0, 0, 0.0
+    for _ in range(trials):
+        a, b = two_paths(rng, one, factor, count, runs)
+        d, is_paired = told(a, of_other_hours(b) if apart else b)
+        assert is_paired is not apart
+        differ += d.differs
+        held += d.ratio_interval.low <= factor <= d.ratio_interval.high
+        width += (d.ratio_interval.high - d.ratio_interval.low) / trials
+    return differ, held, width
