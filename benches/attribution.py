@@ -368,12 +368,32 @@ def missed(query, truth):
     return None
 
 
+@dataclasses.dataclass
+class Judged:
+    farthest_ms: float
+    """How far a part is at most from the truth, in the median of the queries with estimates; NaN: there are none."""
+    estimates: tuple[int, int]
+    """How many queries have one, of so many."""
+    is_near: bool
+    """Whether at least half of the queries have estimates, and the parts are all near enough."""
+    names_owner: bool
+    is_sure: bool
+    """That it is the owner."""
+    is_wrong: bool
+    """Sure that it is another."""
+    got: dict | None
+    truth: dict
+    beyond: list
+    """Of queries in which the truth lies beyond a bound: how."""
+
+    @property
+    def is_ok(self):
+        return self.is_near and not self.is_wrong
+
+
 def judged(owner, outcome, queries, truths):
-    """(how far a part is at most from the truth, ms, in the median of the queries with estimates; whether all are near enough; whether
-    a wrong party is sure; the parts; the truth; of queries in which the truth lies beyond a bound, how)."""
     verdict = outcome["verdict"]
-    wrong = verdict["confidence"] == "high" and verdict["party"] != owner
-    beyond = list(filter(None, map(missed, queries, truths)))
+    is_high, names_owner = verdict["confidence"] == "high", verdict["party"] == owner
     # The first finds nothing warm.
     pairs = list(zip(queries[1:], truths[1:], strict=True))
     split = [pair for pair in pairs if pair[0]["server_ns"] is not None]
@@ -387,14 +407,24 @@ def judged(owner, outcome, queries, truths):
     low = medians(lambda pair, party: getattr(pair[1], party)[0], split or pairs)
     high = medians(lambda pair, party: getattr(pair[1], party)[1], split or pairs)
     truth = {party: (low[party], high[party]) for party in PARTIES}
-    if not split:
-        return float("nan"), False, wrong, None, truth, beyond
-    got = medians(lambda pair, party: pair[0][f"{party}_ns"], split)
-    off = {party: outside(got[party], truth[party]) for party in PARTIES}
-    near = all(
-        off[party] <= max(WITHIN * truth[party][1], WITHIN_MS) for party in PARTIES
+    got, off, is_near = None, {"none": float("nan")}, False
+    if split:
+        got = medians(lambda pair, party: pair[0][f"{party}_ns"], split)
+        off = {party: outside(got[party], truth[party]) for party in PARTIES}
+        is_near = 2 * len(split) >= len(pairs) and all(
+            off[party] <= max(WITHIN * truth[party][1], WITHIN_MS) for party in PARTIES
+        )
+    return Judged(
+        farthest_ms=max(off.values()),
+        estimates=(len(split), len(pairs)),
+        is_near=is_near,
+        names_owner=names_owner,
+        is_sure=names_owner and is_high,
+        is_wrong=is_high and not names_owner,
+        got=got,
+        truth=truth,
+        beyond=list(filter(None, map(missed, queries, truths))),
     )
-    return max(off.values()), near, wrong, got, truth, beyond
 
 
 def told(got, truth):
@@ -440,8 +470,7 @@ def main():
         postgres(fathom, directory) as (port, postmaster),
     ):
         for kind in arguments.only or KINDS:
-            good = wrong_ones = beyond_ones = asked = 0
-            farthest, lines = 0.0, []
+            cases, lines, asked = [], [], 0
             for number in range(arguments.of_each):
                 what, owner, outcome, queries, truths = case(
                     kind,
@@ -451,20 +480,23 @@ def main():
                     lambda *words: ask(fathom, port, *words),
                     postmaster,
                 )
-                worst, near, wrong, got, truth, beyond = judged(
-                    owner, outcome, queries, truths
-                )
-                good, wrong_ones = good + near, wrong_ones + wrong
-                beyond_ones, asked = beyond_ones + len(beyond), asked + len(queries)
-                farthest = max(farthest, worst)
-                verdict = outcome["verdict"]
+                one = judged(owner, outcome, queries, truths)
+                cases.append(one)
+                asked += len(queries)
+                verdict, (some, of) = outcome["verdict"], one.estimates
                 lines.append(
-                    f"  {'ok' if near and not wrong else 'NO'} {what}: {told(got, truth)} ms; {verdict['party']}, {verdict['confidence']}"
-                    + ("".join(f"; {how}" for how in beyond))
+                    f"  {'ok' if one.is_ok else 'NO'} {what}: {told(one.got, one.truth)} ms, estimates of {some} of {of};"
+                    f" {verdict['party']}, {verdict['confidence']}"
+                    + "".join(f"; {how}" for how in one.beyond)
                 )
+            known = [one.farthest_ms for one in cases if one.got]
             print(
-                f"{kind}: {good} of {arguments.of_each} within 10 % or 5 ms, farthest {farthest:.1f} ms; the wrong party with high"
-                f" confidence: {wrong_ones}; the truth beyond a bound in {beyond_ones} of {asked} queries"
+                f"{kind}: {sum(one.is_near for one in cases)} of {len(cases)} within 10 % or 5 ms with estimates of half of the"
+                f" queries or more, farthest {max(known, default=float('nan')):.1f} ms; queries with estimates:"
+                f" {sum(one.estimates[0] for one in cases)} of {sum(one.estimates[1] for one in cases)}; the right party named:"
+                f" {sum(one.names_owner for one in cases)}, sure of it: {sum(one.is_sure for one in cases)}; the wrong party with"
+                f" high confidence: {sum(one.is_wrong for one in cases)}; the truth beyond a bound in"
+                f" {sum(len(one.beyond) for one in cases)} of {asked} queries"
             )
             print("\n".join(lines), flush=True)
 

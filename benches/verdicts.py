@@ -3,12 +3,14 @@
 through `findings.comparisons` (by blocks) and `compare_runs` with `judged` (by runs), as a report calls them.
 
 Run with the Python half's environment: .venv/bin/python benches/verdicts.py [--reports 500] [--trials 1000]; about
-1 s of one core a report. With --trials 0 only the reports. The share is told with its 95 % interval (Clopper and
+1 s of one core a report. With --trials 0 only the reports; with --queries N nothing but N reports each of the same query
+over two paths that share a drift, alike and 3 and 5 % apart, side by side and as if of other hours. The share is told with its 95 % interval (Clopper and
 Pearson); --first-seed N makes others, so that parts may run at different times and be added.
 """
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from scipy.stats import binomtest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "tests"))
 
 from support.alike import false_verdicts
+from support.queries_alike import counted, template
 from support.verdicts import false_report, false_runs, found_shift
 
 
@@ -27,7 +30,11 @@ def main() -> None:
         "--trials", type=int, default=1000, help="trials of runs, and of shifts (default 1000)"
     )
     parser.add_argument("--first-seed", type=int, default=1, help="of the reports (default 1)")
+    parser.add_argument("--queries", type=int, default=0, metavar="N", help="reports of queries, and no others")
     arguments = parser.parse_args()
+    if arguments.queries:
+        of_queries(arguments.queries)
+        return
     if arguments.trials:
         of_runs_and_pairs(arguments.trials)
     rng = np.random.default_rng(arguments.first_seed)
@@ -41,6 +48,22 @@ def main() -> None:
                 f"{false / done:.1%} ({low:.1%} to {high:.1%})",
                 flush=True,
             )
+
+
+def of_queries(trials: int) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        one = template(Path(directory, "r"))
+    for queries in (400, 1_200):
+        for runs in (1, 3, 6):
+            for factor in (1.0, 1.03, 1.05):
+                for apart in (False, True):
+                    differ, held, width = counted(one, factor, trials, queries // runs, runs, apart=apart)
+                    print(
+                        f"{queries} queries in {runs} runs, {factor:g} times as long, "
+                        f"{'other hours' if apart else 'side by side'}: told apart in {differ} of {trials}, "
+                        f"held by {held} intervals, {width:.3f} wide",
+                        flush=True,
+                    )
 
 
 def of_runs_and_pairs(trials_of_runs: int) -> None:

@@ -6,14 +6,19 @@ from fathometer.dataset import open_recordings
 from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from fathometer.findings.databases import databases
+from fathometer.findings.databases_compared import compared
 from fathometer.report.sections.databases import SECTION
-from support.queries import MS, query, recording, sure, walls
+from support.queries import MS, START, query, recording, sure, walls
 
 SELECT = {"query": "SELECT *  FROM orders\nLIMIT 10"}
 
 
 def known(root):
     return databases(analyse(open_recordings([root])).scenarios)
+
+
+def pairs(root):
+    return compared(analyse(open_recordings([root])).scenarios)
 
 
 def told(root):
@@ -49,7 +54,7 @@ def blurred(server, path, client, ms, estimated=True):
 )
 def test_most_of_it_is_whose_time_it_is(tmp_path, rows, party, sure_):
     recording(tmp_path / "r", [sure(1, 1, 10**6), *rows])
-    (one,) = known(tmp_path).every
+    (one,) = known(tmp_path)
     assert (one.party, one.sure, one.counted) == (party, sure_, len(rows))
 
 
@@ -57,7 +62,7 @@ def test_the_ends_of_a_part_are_whole_ns_as_they_are_written_for_machines(tmp_pa
     # Means of 64,649.5 and 64,650.5 ns: as they are they read 64.6 and 64.7 us, and in JSON are the same.
     rows = [query(low + 200, (100, low, 100), None, (100, low + 1, 100)) for low in (64_649, 64_650)]
     recording(tmp_path / "r", [sure(1, 1, 1), *rows], source=SELECT)
-    (one,) = known(tmp_path).every
+    (one,) = known(tmp_path)
     path = one.parts["path"]
     assert (path.low_ns, path.high_ns) == (64_650, 64_650)
 
@@ -95,11 +100,15 @@ def test_where_nothing_is_sure_no_party_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("names", [("near", "far"), ("far", "near")])
-def test_the_same_query_over_a_longer_path_is_slower_whichever_comes_first(tmp_path, names):
+@pytest.mark.parametrize(("apart_ns", "pairing"), [(0, "paired in time"), (10**12, "unpaired")])
+def test_the_same_query_over_a_longer_path_is_slower_whichever_comes_first(
+    tmp_path, names, apart_ns, pairing
+):
     for n, name in enumerate(names):
-        recording(tmp_path / str(n), walls(n, 800, {"near": 10, "far": 14}[name]), label=name)
-    (pair,) = known(tmp_path).pairs
-    assert (pair.a, pair.b, pair.difference.verdict) == ("near", "far", "slower")
+        of = walls(n, 800, {"near": 10, "far": 14}[name])
+        recording(tmp_path / str(n), of, label=name, start_ns=START + n * apart_ns)
+    (pair,) = pairs(tmp_path)
+    assert (pair.a, pair.b, pair.difference.verdict, pair.pairing) == ("near", "far", "slower", pairing)
     interval = pair.difference.ratio_interval
     assert interval.low < 1.4 < interval.high
     statement = render.statement(told(tmp_path)["query over another path"])
@@ -109,7 +118,7 @@ def test_the_same_query_over_a_longer_path_is_slower_whichever_comes_first(tmp_p
 def test_of_paths_that_are_alike_none_is_slower(tmp_path):
     for n, name in enumerate(("one", "other")):
         recording(tmp_path / name, walls(n, 800, 10), label=name)
-    (pair,) = known(tmp_path).pairs
+    (pair,) = pairs(tmp_path)
     assert pair.difference.verdict in {"no difference shown", "no difference that matters"}
     assert "query over another path" not in told(tmp_path)
 
@@ -117,7 +126,7 @@ def test_of_paths_that_are_alike_none_is_slower(tmp_path):
 def test_few_queries_decide_nothing(tmp_path):
     for n, name in enumerate(("near", "far")):
         recording(tmp_path / name, walls(n, 20, 10 + 10 * n), label=name)
-    (pair,) = known(tmp_path).pairs
+    (pair,) = pairs(tmp_path)
     assert pair.difference.verdict == "cannot be decided"
 
 
@@ -125,13 +134,13 @@ def test_few_queries_decide_nothing(tmp_path):
 def test_other_queries_are_not_held_against_each_other(tmp_path, source):
     recording(tmp_path / "a", walls(1, 800, 10), label="near")
     recording(tmp_path / "b", walls(2, 800, 20), label="far", source=source)
-    assert known(tmp_path).pairs == ()
+    assert pairs(tmp_path) == ()
 
 
 def test_a_query_of_another_database_is_another(tmp_path):
     for n, name in enumerate(("staging", "shop", "shop")):
         recording(tmp_path / str(n), walls(n, 800, 10 + 10 * n), label=f"db{n}:5432/{name}", database=name)
-    assert [(p.a, p.b) for p in known(tmp_path).pairs] == [("db1:5432/shop", "db2:5432/shop")]
+    assert [(p.a, p.b) for p in pairs(tmp_path)] == [("db1:5432/shop", "db2:5432/shop")]
 
 
 def test_a_query_in_packets_of_another_size_is_another(tmp_path):
@@ -139,7 +148,7 @@ def test_a_query_in_packets_of_another_size_is_another(tmp_path):
         recording(
             tmp_path / str(n), [sure(1, 2, 3)] * 4, packets=size, start_ns=1_742_500_000_000_000_000 + n
         )
-    assert sorted((x.asked, x.queries) for x in known(tmp_path).every) == [
+    assert sorted((x.asked, x.queries) for x in known(tmp_path)) == [
         ("1,000 × 100 bytes, packets of 4,096 bytes", 4),
         ("1,000 × 100 bytes, packets of 8,192 bytes", 8),
     ]
@@ -148,14 +157,14 @@ def test_a_query_in_packets_of_another_size_is_another(tmp_path):
 def test_queries_that_were_kept_to_themselves_are_compared_with_none(tmp_path):
     for n, name in enumerate(("near", "far")):
         recording(tmp_path / name, walls(n, 800, 10), label=name, source={"query": None})
-    assert known(tmp_path).pairs == ()
+    assert pairs(tmp_path) == ()
 
 
 def test_runs_of_one_query_and_path_are_one_row_and_other_queries_have_theirs(tmp_path):
     recording(tmp_path / "1", [sure(1, 2, 3)] * 3)
     recording(tmp_path / "2", [sure(1, 2, 3)] * 4, start_ns=1_742_500_000_000_000_000)
     recording(tmp_path / "3", [sure(3, 2, 1)] * 5, source=SELECT)
-    assert sorted((x.asked, x.queries, x.counted) for x in known(tmp_path).every) == [
+    assert sorted((x.asked, x.queries, x.counted) for x in known(tmp_path)) == [
         ("1,000 × 100 bytes", 7, 5),
         ("SELECT * FROM orders LIMIT 10", 5, 4),
     ]
@@ -174,7 +183,7 @@ def test_what_the_server_counted_stands_beside_the_split_of_all_queries(tmp_path
     lost = counted(0, 0) | {"lost_sessions": 2}
     recording(tmp_path / "b", [query(10, (0, 1, 2), None, (5, 6, 7))], result={"server_counted": lost})
     recording(tmp_path / "c", [sure(0, 0, 50)])
-    (one,) = known(tmp_path).every
+    (one,) = known(tmp_path)
     of = one.by_server
     assert of.lost_sessions == 2
     assert (one.queries, of.queries, of.waits, of.ns, of.wall_ns) == (5, 4, 3, 7 * MS, 18 + 10)
@@ -184,7 +193,7 @@ def test_what_the_server_counted_stands_beside_the_split_of_all_queries(tmp_path
 def test_without_a_count_there_is_none(tmp_path):
     for n, result in enumerate([None, {"server_counted": None}, {"server_counted": {"waits": "3"}}]):
         recording(tmp_path / str(n), [sure(1, 2, 3)], result=result)
-    (one,) = known(tmp_path).every
+    (one,) = known(tmp_path)
     assert one.by_server is None
 
 
@@ -196,7 +205,7 @@ def test_sizes_that_were_asked_in_turn_have_a_count_each(tmp_path):
     }
     rows = [sure(1, 2, 3, setting=n % 2) for n in range(6)]
     recording(tmp_path / "r", rows, settings=settings, result=result)
-    each = {"16384" in one.shape: one.by_server for one in known(tmp_path).every}
+    each = {"16384" in one.shape: one.by_server for one in known(tmp_path)}
     assert {large: (of.waits, of.queries) for large, of in each.items()} == {False: (4, 3), True: (1, 3)}
 
 
@@ -212,7 +221,7 @@ def side_by_side(medians_ms, each=30):
 
 def test_connections_side_by_side_have_their_own_medians(tmp_path):
     recording(tmp_path / "r", side_by_side([5, 3, 9]), connections=3)
-    (one,) = known(tmp_path).every
+    (one,) = known(tmp_path)
     assert [(c.connection, c.queries, c.counted, c.median_ns) for c in one.each] == [
         (0, 30, 29, 5 * MS),
         (1, 30, 29, 3 * MS),
@@ -233,10 +242,48 @@ def test_another_number_of_connections_is_another_query(tmp_path):
     # A recording of an earlier version says nothing of connections: it had one.
     recording(tmp_path / "b", [sure(0, 9 * MS, 0)] * 60, label="b:5432/shop", connections=1)
     recording(tmp_path / "c", side_by_side([9, 9]), label="c:5432/shop", connections=2)
-    pairs = known(tmp_path).pairs
-    assert [{pair.a, pair.b} for pair in pairs] == [{"a:5432/shop", "b:5432/shop"}]
+    assert [{pair.a, pair.b} for pair in pairs(tmp_path)] == [{"a:5432/shop", "b:5432/shop"}]
     table = SECTION.table(analyse(open_recordings([tmp_path])))
     last = {row[0].text: row[-1].text for row in table.rows}
     others = [f"not compared with {path}:5432/shop, where 1 connection asked" for path in "ab"]
     assert last["c:5432/shop"] == "; ".join(others)
     assert "not compared with c:5432/shop, where 2 connections asked" in last["a:5432/shop"]
+
+
+URL = "fathom sql 'postgres://LEFT-OUT@db:5432/shop?sslmode={}' --count 4"
+
+
+@pytest.mark.parametrize(
+    ("killed", "known_"),
+    [
+        ({"command": URL.format("require")}, True),
+        ({"command": URL.format("verify-full&sslrootcert=/x")}, True),
+        ({"command": URL.format("disable")}, False),
+        ({"command": URL.format("prefer")}, None),
+        ({"command": "fathom sql postgres://db/shop --query 'SELECT $$mysql://x?sslmode=require$$'"}, None),
+        ({"command": "fathom sql mssql://LEFT-OUT@db"}, True),
+        ({"command": "fathom sql 'mssql://LEFT-OUT@db?sslmode=login'"}, False),
+        ({"command": "fathom sql 'mysql://db/shop?ssl-mode=REQUIRED'"}, True),
+        ({"command": "fathom sql 'torn"}, None),
+        ({"command": URL.format("prefer"), "encrypted": True}, True),
+        ({}, None),
+    ],
+)
+def test_whether_a_killed_run_was_encrypted_is_known_where_its_url_left_no_choice(tmp_path, killed, known_):
+    recording(tmp_path / "r", [sure(1, 2, 3)], killed=True, **killed)
+    (one,) = open_recordings([tmp_path])
+    assert one.queries.asked["encrypted"] is known_
+
+
+@pytest.mark.parametrize(("mode", "queries"), [("require", [8]), ("prefer", [4, 4])])
+def test_a_killed_run_is_pooled_with_the_others_or_the_table_says_why_not(tmp_path, mode, queries):
+    """Only the end of a run tells; a killed one had been another query without a word."""
+    recording(tmp_path / "whole", [sure(1, 2, 3)] * 4, result={"encrypted": True})
+    later = {"killed": True, "start_ns": START + 10**12, "command": URL.format(mode)}
+    recording(tmp_path / "killed", [sure(1, 2, 3)] * 4, **later)
+    recording(tmp_path / "far", [sure(1, 2, 3)] * 4, result={"encrypted": True}, label="far")
+    analysis = analyse(open_recordings([tmp_path]))
+    assert [one.queries for one in databases(analysis.scenarios) if one.path != "far"] == queries
+    (of_far,) = (row[-1].text for row in SECTION.table(analysis).rows if row[0].text == "far")
+    words = "not compared with db:5432/shop: nobody knows whether that was encrypted"
+    assert (words in of_far) == (mode == "prefer")

@@ -47,6 +47,8 @@ def recording(
     lost=0,
     per_file=None,
     states=False,
+    command=None,
+    encrypted=None,
 ):
     """Writes a recording with these queries, a second apart; the first is the first of its connection.
 
@@ -62,6 +64,8 @@ def recording(
     }
     sql |= {"packet_size": packets and {"asked": packets, "granted": packets}}
     sql |= {"settings": settings}
+    if encrypted is not None:
+        sql["encrypted"] = encrypted
     if connections is not None:
         sql["connections"] = connections
     probe = {"mode": "connect", "size": 0, "interval_ns": None, "sql": sql}
@@ -97,7 +101,7 @@ def recording(
         mode="connect",
         start_ns=start_ns,
         events=events,
-        manifest={"probe": probe},
+        manifest={"probe": probe} | ({"command": command} if command else {}),
     )
     for name, content in contents.items():
         (directory / name).write_bytes(content)

@@ -7,6 +7,7 @@ them, sum to its wall time.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,13 @@ _CODE: Final = re.compile(
 """How the error of a query ends: SQLSTATE (PostgreSQL, MySQL), SQL Server's number, or that it was ended."""
 _FIRST: Final = 1
 """Bit of the column `flags`: the first query of its connection, which finds nothing warm."""
+_URL: Final = re.compile(r"(?:postgres|postgresql|mysql|mssql)://")
+_SSL_MODE: Final = re.compile(r"[?&]ssl-?mode=([A-Za-z_-]+)")
+"""Of a URL (`fathom-sql/target.rs`)."""
+_ENCRYPTS: Final = dict.fromkeys(("disable", "disabled", "login"), False) | dict.fromkeys(
+    ("require", "required", "verify-ca", "verify-full", "verify-identity"), True
+)
+"""Whether queries are encrypted, by `sslmode`: each of these allows one of both alone. `prefer` does not."""
 MOST_CONNECTIONS: Final = 64
 """That ask side by side (`fathom-core/query/connections.rs`)."""
 NEVER: Final = 2**62
@@ -56,7 +64,7 @@ class Queries:
 
     asked: Mapping[str, Any]
     """What was asked, as the manifest has it (`probe.sql`; in recordings of earlier versions `connections` is
-    1), and whether `encrypted`, as its end has it."""
+    1), and whether `encrypted` (None: nobody knows), which its end has."""
     started_ns: Ints
     """Since the Unix epoch."""
     wall_ns: Ints
@@ -190,8 +198,8 @@ def read_queries(directory: Place, manifest: Manifest, events: Sequence[Event]) 
     reason = _amiss(result, rows, number) or _gap(result, rows, events)
     if reason and not damage:
         damage = (Damage(last_name(directory, events), 0, 0, False, reason),)
-    encrypted, settings = result.get("encrypted"), result.get("settings")
-    asked = {**asked, "encrypted": encrypted if isinstance(encrypted, bool) else None, "connections": number}
+    settings = result.get("settings")
+    asked = {**asked, "encrypted": _is_encrypted(result, asked, manifest.command), "connections": number}
     each = settings if isinstance(settings, list) else []
     return replace(
         _queries(rows, asked),
@@ -208,6 +216,27 @@ def _result(events: Sequence[Event]) -> Mapping[str, Any]:
             result: Mapping[str, Any] = event.fields["result"]
             return result
     return {}
+
+
+def _is_encrypted(result: Mapping[str, Any], asked: Mapping[str, Any], command: str | None) -> bool | None:
+    """As its end has it; of a run that was killed as its beginning has it, or its URL, where that left no
+    choice; None: nobody knows.
+    """
+    for told in (result.get("encrypted"), asked.get("encrypted")):
+        if isinstance(told, bool):
+            return told
+    url = next((word for word in _words(command) if _URL.match(word)), "")
+    modes = _SSL_MODE.findall(url)
+    if not modes and url.startswith("mssql"):
+        return True
+    return _ENCRYPTS.get(modes[-1].lower().replace("_", "-")) if modes else None
+
+
+def _words(command: str | None) -> list[str]:
+    try:
+        return shlex.split(command or "")
+    except ValueError:
+        return []
 
 
 def _counted_by_server(result: object) -> CountedWaits | None:

@@ -16,6 +16,7 @@ from fathometer.findings import (
     ageing,
     breakers,
     costs,
+    databases_compared,
     datagrams,
     lives,
     load,
@@ -76,6 +77,7 @@ def analyse(
         + load.findings(paths, versus)
     )
     every += shifts.findings(moved) + lives.findings(paths, ended) + seen.findings(paths)
+    every += databases_compared.findings(paths, matters)
     after = silences.costs(paths, versus)
     every += silences.findings(after) + throughput.findings(paths)
     ways, parts_of_making = datagrams.one_ways(paths), making.setups(paths)
@@ -106,6 +108,7 @@ def analyse(
         consistency=own_consistency(paths, summaries),
         applications=applications,
         policies=policies.compared(applications, weigh),
+        matters=matters,
     )
 
 

@@ -11,8 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.findings.groups import grouped_pairs
-from fathometer.findings.model import Key, Run, Scenario, Versus
+from fathometer.findings.model import Key, Scenario, Versus
 from fathometer.findings.parts import Piece, joined_blocks, totals_of
+from fathometer.findings.side_by_side import (
+    PAIRED_BLOCKS,
+    SIDE_BY_SIDE,
+    Span,
+    are_interleaved,
+    common_share,
+    pairs_of_runs,
+)
 from fathometer.stats.blocks import FEWEST
 from fathometer.stats.compare import Comparison, Spreads, compare, spreads
 from fathometer.stats.family import MATTERS, METRICS, Difference, Metric, judged, no_surer, restated
@@ -23,9 +31,6 @@ from fathometer.stats.series import paired
 MOST_PAIRS = 190
 """Pairs of twenty scenarios; with more, each is compared with the fastest, with the other parts of its own
 recordings, and with what the user grouped it with."""
-SIDE_BY_SIDE = 0.8
-"""Share of the shorter one's time that both must have in common to be compared as pairs."""
-_PAIRED_BLOCKS = 256
 
 
 def comparisons(
@@ -106,23 +111,11 @@ def _shaky(scenario: Scenario) -> list[Metric]:
     return [m for m in METRICS if (doubt := scenario.estimates[m].doubt) and doubt.code in TOO_NARROW]
 
 
-def _figures(runs: Sequence[Run], metric: Metric) -> NDArray[np.float64]:
-    return np.array([r.figures_ns[metric] for r in runs if metric in r.figures_ns])
-
-
 def _pairs(a: Scenario, b: Scenario, metric: Metric) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
-    """The figures of the runs, and whether they are pairs: of runs side by side or in turn, where both have
-    the figure. A run without it must not make pairs of what ran an hour apart.
-    """
-    if len(a.runs) == len(b.runs) and _interleaved(a, b):
-        both = [
-            (r, s)
-            for r, s in zip(a.runs, b.runs, strict=True)
-            if metric in r.figures_ns.keys() & s.figures_ns
-        ]
-        if len(both) >= min(RUNS_TO_COMPARE, len(a.runs)):
-            return _figures([r for r, _ in both], metric), _figures([s for _, s in both], metric), True
-    return _figures(a.runs, metric), _figures(b.runs, metric), False
+    """The figures of the runs, and whether they are pairs."""
+    of_a, of_b = ([r.figures_ns.get(metric) for r in s.runs] for s in (a, b))
+    began = ([r.recording.manifest.started_ns for r in s.runs] for s in (a, b))
+    return pairs_of_runs(of_a, of_b, are_interleaved(*began))
 
 
 def _of_runs(a: Scenario, b: Scenario, metric: Metric) -> Difference | None:
@@ -173,20 +166,12 @@ def _doubted(difference: Difference, a: Scenario, b: Scenario) -> Difference:
 
 def _together(a: Sequence[Piece], b: Sequence[Piece]) -> tuple[int, int] | None:
     """The common grid of two scenarios that ran side by side: its width, and where it begins."""
-    return _grid(a, b) if _common_share(a, b) >= SIDE_BY_SIDE else None
+    return _grid(a, b) if common_share(_spans(a), _spans(b)) >= SIDE_BY_SIDE else None
 
 
-def _spans(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+def _spans(pieces: Sequence[Piece]) -> list[Span]:
     every = [(t.first_sent_ns, t.last_sent_ns) for t in map(totals_of, pieces)]
     return [(first, last) for first, last in every if first is not None and last is not None]
-
-
-def _common_share(a: Sequence[Piece], b: Sequence[Piece]) -> float:
-    """How much of the shorter one's time was measured by both."""
-    one, two = _spans(a), _spans(b)
-    common = sum(max(0, min(e, f) - max(s, t)) for s, e in one for t, f in two)
-    shorter = min(sum(e - s for s, e in one), sum(f - t for t, f in two))
-    return common / shorter if shorter else 0.0
 
 
 def _grid(a: Sequence[Piece], b: Sequence[Piece]) -> tuple[int, int]:
@@ -195,19 +180,4 @@ def _grid(a: Sequence[Piece], b: Sequence[Piece]) -> tuple[int, int]:
     length = max(e for _, e in spans) - start
     # Whole steps of the coarser rollup: those of the finer one lie within them.
     step = max(p.recording.rollup.step_ns for p in (*a, *b))
-    return max(-(-length // _PAIRED_BLOCKS // step), 1) * step, start // step * step
-
-
-def _interleaved(a: Scenario, b: Scenario) -> bool:
-    """Whether runs went in turn: no scenario ever ran three times in a row."""
-    order = sorted(
-        [(r.recording.manifest.started_ns, 0) for r in a.runs]
-        + [(r.recording.manifest.started_ns, 1) for r in b.runs]
-    )
-    row, last = 0, -1
-    for _, which in order:
-        row = row + 1 if which == last else 1
-        last = which
-        if row > 2:
-            return False
-    return True
+    return max(-(-length // PAIRED_BLOCKS // step), 1) * step, start // step * step

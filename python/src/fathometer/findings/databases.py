@@ -1,7 +1,7 @@
-"""Where the time of a database's queries went, by path, and whether the same query takes longer over another.
+"""Where the time of a database's queries went, by path.
 
 The shares are those of `fathom sql` and `fathom recording summary` (docs/databases.md); wall times have the
-intervals of round trips, and are compared as these are (docs/statistics.md).
+intervals of round trips (docs/statistics.md).
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 from typing import Final, Literal
 
 import numpy as np
@@ -24,11 +23,8 @@ from fathometer.dataset.query_files import PARTIES
 from fathometer.findings.finding import Confidence
 from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of
-from fathometer.stats.compare import compare
-from fathometer.stats.family import Difference, judged, no_surer
 from fathometer.stats.results import Estimate
 from fathometer.stats.rollup import rollup_estimates
-from fathometer.stats.runs import RUNS_TO_COMPARE, compare_runs, few_runs
 from fathometer.stats.series import from_series
 
 SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -120,10 +116,15 @@ class Asked:
             return None
         return min(known, key=lambda one: one.median_ns), max(known, key=lambda one: one.median_ns)
 
+    def shape_without(self, name: Literal["connections", "encrypted"]) -> str | None:
+        """The same for the same query whatever that is; None: nobody knows what was asked."""
+        return None if self.shape is None else _shape({**self.runs[0].asked, name: None})
+
     @property
-    def alone(self) -> str | None:
-        """The same for the same query over however many connections; None: nobody knows what was asked."""
-        return None if self.shape is None else _shape({**self.runs[0].asked, "connections": None})
+    def encrypted(self) -> bool | None:
+        """Whether it was; None: nobody knows."""
+        encrypted: bool | None = self.runs[0].asked["encrypted"]
+        return encrypted
 
     @property
     def queries(self) -> int:
@@ -184,38 +185,15 @@ class Asked:
         return any(q.damage for q in self.runs)
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The same query over two paths, `a` the one whose median is lower."""
-
-    a: str
-    b: str
-    shape: str
-    asked: str
-    difference: Difference
-    """Of the medians of the wall times, ns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Databases:
-    """What recordings of `fathom sql` come to."""
-
-    every: tuple[Asked, ...]
-    """By path."""
-    pairs: tuple[Pair, ...]
-    """Judged as one family."""
-
-
 @lru_cache(maxsize=1)
-def databases(scenarios: tuple[Scenario, ...]) -> Databases:
-    """Of each path and query."""
+def databases(scenarios: tuple[Scenario, ...]) -> tuple[Asked, ...]:
+    """What recordings of `fathom sql` come to: each query over each path, by path."""
     groups: dict[tuple[str, str], list[tuple[str, Queries]]] = {}
     for scenario, recording in recordings_of(scenarios):
         for queries in recording.queries.by_setting() if recording.queries is not None else ():
             group = scenario.name, _shape(queries.asked)
             groups.setdefault(group, []).append((recording.manifest.id, queries))
-    every = tuple(_asked(path, shape, runs) for (path, shape), runs in sorted(groups.items()))
-    return Databases(every, _pairs(every))
+    return tuple(_asked(path, shape, runs) for (path, shape), runs in sorted(groups.items()))
 
 
 def _shape(asked: Mapping[str, object]) -> str:
@@ -276,7 +254,7 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
     runs = sorted(runs, key=lambda run: int(run[1].started_ns[0]) if run[1].number else 0)
     queries = tuple(q for _, q in runs)
     asked = words_of(queries[0].asked)
-    wall = _wall(queries)
+    wall = wall_of(queries)
     parts, known = _parts(queries, [q.counted for q in queries]), {}
     for party in parts:
         # As `fathom-core/query/verdict.rs`: of a query without an estimate what surely is the party's.
@@ -360,31 +338,6 @@ def _summed(counts: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
     return dict(sorted(every.items()))
 
 
-def _pairs(every: Sequence[Asked]) -> tuple[Pair, ...]:
-    have = sorted((x for x in every if x.shape and x.counted), key=lambda x: (x.wall["p50"].value, x.path))
-    pairs = [
-        Pair(a.path, b.path, a.shape or "", a.asked, _difference(a, b))
-        for a, b in combinations(have, 2)
-        if a.shape == b.shape
-    ]
-    verdicts = judged([pair.difference for pair in pairs])
-    return tuple(replace(p, difference=d) for p, d in zip(pairs, verdicts, strict=True))
-
-
-def _difference(a: Asked, b: Asked) -> Difference:
-    """By runs where both have enough of them; else by blocks, no surer than few runs allow."""
-    x, y = _medians(a), _medians(b)
-    if min(len(x), len(y)) >= RUNS_TO_COMPARE:
-        return compare_runs("p50", x, y, interleaved=False)
-    blocks = [from_series(_wall(one.runs)) for one in (a, b)]
-    difference = compare(*blocks).of("p50")
-    runs = few_runs(x, y, pairs=False) if difference.decided else None
-    return difference if runs is None else no_surer(difference, runs.at())
-
-
-def _wall(runs: Sequence[Queries]) -> NDArray[np.float64]:
+def wall_of(runs: Sequence[Queries]) -> NDArray[np.float64]:
+    """The wall times that figures are of, ns."""
     return np.concatenate([q.wall_ns[q.counted] for q in runs]).astype(np.float64)
-
-
-def _medians(one: Asked) -> NDArray[np.float64]:
-    return np.array([np.median(q.wall_ns[q.counted]) for q in one.runs if q.counted.any()])

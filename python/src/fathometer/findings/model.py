@@ -23,7 +23,7 @@ from fathometer.findings.growth import Growth
 from fathometer.findings.policies import Application, PolicyComparison
 from fathometer.stats.calendar import Calendar
 from fathometer.stats.changes import Change, Undecided
-from fathometer.stats.family import Difference, Metric
+from fathometer.stats.family import MATTERS, Difference, Metric
 from fathometer.stats.first import First
 from fathometer.stats.results import Estimate
 from fathometer.stats.runs import WorstOfRuns
@@ -321,6 +321,8 @@ class Analysis:
     """Recordings of applications under policies. They are in no scenario: their rows are no samples."""
     policies: tuple[PolicyComparison, ...] = ()
     """Of each path over which several policies were recorded."""
+    matters: float = MATTERS
+    """A difference below this share is none that matters."""
 
     @property
     def sampled(self) -> tuple[Recording, ...]:

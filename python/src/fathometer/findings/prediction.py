@@ -250,7 +250,7 @@ def _median(values: Floats) -> Estimate:
 @lru_cache(maxsize=1)
 def elsewhere(scenarios: tuple[Scenario, ...]) -> tuple[Elsewhere, ...]:
     """Each query over each other path whose round trip is known."""
-    every = databases(scenarios).every
+    every = databases(scenarios)
     told: list[Elsewhere] = []
     for one in every:
         # What each of several takes at the server, and of a path's rate, depends on how many others are there

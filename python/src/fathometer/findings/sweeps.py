@@ -5,14 +5,15 @@ one's in the same round, the median with the order-statistic interval (`stats.ru
 level that makes the settings of a sweep one family (Bonferroni). The unit is a round where the settings share
 a session. Where each has connections of its own, of which one is not like another, it is what lies between
 two logins, as the median of its rounds on the scale of logarithms. Where a path has runs enough, a run is the
-unit, as in every comparison (docs/statistics.md).
+unit, as in every comparison (docs/statistics.md); of several, but fewer, the units of all are taken together,
+and the interval is no narrower than what the runs differ by among themselves allows.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -23,9 +24,10 @@ from fathometer.dataset.queries import Queries
 from fathometer.findings.databases import setting_words, words_of
 from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of
-from fathometer.stats.results import LEVEL, Estimate
+from fathometer.stats.family import ratio_of
+from fathometer.stats.results import LEVEL, Estimate, Interval
 from fathometer.stats.rollup import rollup_estimates
-from fathometer.stats.runs import RUNS_TO_COMPARE, median_of_runs
+from fathometer.stats.runs import RUNS_TO_COMPARE, few_runs, median_of_runs
 from fathometer.stats.series import from_series
 
 Verdict = Literal["slower", "faster", "no difference shown", "cannot be decided"]
@@ -85,7 +87,7 @@ def _sweep(path: str, runs: Sequence[tuple[str, Queries]]) -> QuerySweep:
         mine = [one[at] for one in split]
         wall = np.concatenate([q.wall_ns[q.counted] for q in mine]).astype(np.float64)
         (median,) = rollup_estimates(from_series(wall), (0.5,))
-        ratio, basis = _ratio([of_units(one[0], one[at], number) for one in split], level, unit)
+        ratio, basis = ratio_of_units([of_units(one[0], one[at], number) for one in split], level, unit)
         words = setting_words(mine[0].asked)
         none = at == 0
         each.append(
@@ -128,16 +130,28 @@ def _warm(q: Queries) -> NDArray[np.bool_]:
     return np.asarray(q.counted & ~q.first, dtype=np.bool_)
 
 
-def _ratio(
+def ratio_of_units(
     units: Sequence[NDArray[np.float64]], level: float, unit: Basis = "rounds"
 ) -> tuple[Estimate, Basis]:
+    """The median ratio, of the units of each run."""
     some = [ratios for ratios in units if len(ratios)]
+    medians = np.array([np.median(ratios) for ratios in some])
     if len(some) >= RUNS_TO_COMPARE:
-        by_run = median_of_runs(np.array([np.median(ratios) for ratios in some]), level)
+        by_run = median_of_runs(medians, level)
         # Many settings ask for more runs than six.
         if by_run.interval is not None:
             return by_run, "runs"
-    return median_of_runs(np.concatenate([np.zeros(0), *some]), level), unit
+    return _no_surer(median_of_runs(np.concatenate([np.zeros(0), *some]), level), medians, level), unit
+
+
+def _no_surer(of_units: Estimate, medians: NDArray[np.float64], level: float) -> Estimate:
+    """The ratio of one run tells nothing of the next one's: units of several runs do not make up for few."""
+    runs = few_runs(np.ones(len(medians)), medians, pairs=True)
+    if of_units.interval is None or runs is None:
+        return of_units
+    own, ends = of_units.interval, runs.at(level).interval
+    low, high = min(own.low, ratio_of(ends.low)), max(own.high, ratio_of(ends.high))
+    return replace(of_units, interval=Interval(low, high, level))
 
 
 def verdict_of(ratio: Estimate | None) -> Verdict:

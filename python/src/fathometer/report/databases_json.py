@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fathometer.dataset.query_files import PARTIES
-from fathometer.findings.databases import Asked, OfConnection, Pair, PartyTime, ServerCount, databases
+from fathometer.findings.databases import Asked, OfConnection, PartyTime, ServerCount, databases
+from fathometer.findings.databases_compared import Pair, compared
 from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis, Scenario
 from fathometer.findings.prediction import Elsewhere, elsewhere
@@ -17,10 +18,9 @@ from fathometer.stats.results import Estimate
 
 def as_json(analysis: Analysis) -> dict[str, Any]:
     """All are empty where no query was recorded."""
-    known = databases(analysis.scenarios)
     return {
-        "databases": [_asked(one) for one in known.every],
-        "database_comparisons": [_pair(pair) for pair in known.pairs],
+        "databases": [_asked(one) for one in databases(analysis.scenarios)],
+        "database_comparisons": [_pair(p) for p in compared(analysis.scenarios, analysis.matters)],
         "database_sweeps": [_sweep(sweep) for sweep in sweeps(analysis.scenarios)],
         "database_predictions": predictions_as_json(analysis.scenarios),
     }
@@ -156,6 +156,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "low": _number(interval.low) if interval else None,
         "high": _number(interval.high) if interval else None,
         "verdict": d.verdict,
+        "pairing": pair.pairing,
         "basis": d.basis,
         "method": d.method,
         "p_value": None if d.p_value is None else _number(d.p_value),

@@ -89,7 +89,7 @@ def no_surer(d: Difference, other: LogRatio) -> Difference:
     """The difference, no surer than another test of it is, too."""
     if d.ratio_interval is None or d.difference_interval is None or d.p_value is None:
         return d
-    low, high = (_exp(end) for end in (other.interval.low, other.interval.high))
+    low, high = (ratio_of(end) for end in (other.interval.low, other.interval.high))
     return replace(
         d,
         p_value=max(d.p_value, other.p_value),
@@ -102,13 +102,13 @@ def _reaching(interval: Interval, low: float, high: float) -> Interval:
     return replace(interval, low=min(interval.low, low), high=max(interval.high, high))
 
 
-def _exp(logarithm: float) -> float:
-    """Two runs that differ give intervals beyond any number."""
-    return math.exp(min(logarithm, _FARTHEST))
+def ratio_of(logarithm: float) -> float:
+    """Of a logarithm; two runs that differ give intervals beyond any number."""
+    return math.exp(max(min(logarithm, _FARTHEST), -_FARTHEST))
 
 
 _FARTHEST = math.log(1e6)
-"""A ratio of a million is as good as any."""
+"""A ratio of a million, or of a millionth, is as good as any."""
 
 
 def holm(p_values: Sequence[float]) -> NDArray[np.float64]:

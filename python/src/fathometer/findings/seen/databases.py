@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fathometer.findings.databases import Asked, Pair, PartyTime, databases, shortened
-from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number, times
+from fathometer.findings.databases import Asked, PartyTime, databases, shortened
+from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number
 from fathometer.findings.model import Scenario
 
 
 def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
-    """Of each path and query, and of each pair of paths that differ in one."""
-    seen = databases(tuple(scenarios))
-    every = [f for one in seen.every for f in _of(one)]
-    return every + [_pair(pair) for pair in seen.pairs if pair.difference.differs]
+    """Of each path and query."""
+    return [f for one in databases(tuple(scenarios)) for f in _of(one)]
 
 
 def _of(one: Asked) -> Iterator[Finding]:
@@ -55,21 +53,6 @@ def _of(one: Asked) -> Iterator[Finding]:
 
 def _bounded(part: PartyTime) -> Quantity:
     return Quantity(part.ns, "ns", part.low_ns, part.high_ns)
-
-
-def _pair(pair: Pair) -> Finding:
-    d = pair.difference
-    low, high = (None, None) if d.ratio_interval is None else (d.ratio_interval.low, d.ratio_interval.high)
-    return Finding(
-        "query over another path",
-        (Place(pair.a), Place(pair.b)),
-        quantities={
-            "ratio": times(d.ratio) if low is None else Quantity(d.ratio, "times", low, high),
-            "a_ns": ns(d.a),
-            "b_ns": ns(d.b),
-        },
-        terms={"a": pair.a, "b": pair.b, "asked": shortened(pair.asked, _LETTERS)},
-    )
 
 
 _LETTERS = 80

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from fathometer.dataset.query_files import PARTIES
-from fathometer.findings.databases import Asked, Databases, databases, shortened
+from fathometer.findings.databases import Asked, databases, shortened
+from fathometer.findings.databases_compared import Pair, compared
 from fathometer.findings.model import Analysis
 from fathometer.findings.words import count, duration, times, within
+from fathometer.findings.words import figure as written
 from fathometer.report.sections import Picture, Section, table_of
 from fathometer.report.tables import Cell, Table, figure
 from fathometer.report.vega import COLOURS, MOST_ROWS, ROW, WIDE, Spec, base, named_rows
+from fathometer.stats.family import Difference
 
 _NONE: Final = Cell("–")
 _OPEN: Final = "open"
@@ -20,8 +24,9 @@ _LETTERS: Final = 60
 
 
 def _table(analysis: Analysis) -> Table | None:
-    known = databases(analysis.scenarios)
-    rows = [_row(one, known) for one in known.every]
+    every = databases(analysis.scenarios)
+    pairs = compared(analysis.scenarios, analysis.matters)
+    rows = [_row(one, every, pairs) for one in every]
     head = (
         *("path and query", "queries", "wall p50", "wall p95", "wall p99"),
         *(*PARTIES, "most of it", "over other paths"),
@@ -30,7 +35,7 @@ def _table(analysis: Analysis) -> Table | None:
     return None if table is None else Table(table.caption, table.head, table.rows, ("wall p95", "wall p99"))
 
 
-def _row(one: Asked, known: Databases) -> tuple[Cell, ...]:
+def _row(one: Asked, every: Sequence[Asked], pairs: Sequence[Pair]) -> tuple[Cell, ...]:
     failed = sum(one.failures.values())
     kinds = ", ".join(f"{kind}: {n:,}" for kind, n in one.failures.items())
     again = [f"{count(one.retransmits, 'segment')} sent again"] if one.retransmits else []
@@ -49,7 +54,7 @@ def _row(one: Asked, known: Databases) -> tuple[Cell, ...]:
         *(figure(e) for e in one.wall.values()),
         *parts,
         Cell(one.party, _SURE[one.sure]) if one.party and one.sure else _NONE,
-        _others(one, known),
+        _others(one, every, pairs),
     )
 
 
@@ -62,32 +67,40 @@ def _connections(one: Asked) -> list[str]:
     return [f"{count(len(one.each), 'connection')}, medians {ends}"]
 
 
-def _others(one: Asked, known: Databases) -> Cell:
-    """What is said of the others by the verdict: of what this one is slower or faster than."""
-    told = []
-    for pair in known.pairs:
-        if pair.shape != one.shape or one.path not in {pair.a, pair.b}:
-            continue
-        d, other = pair.difference, pair.b if one.path == pair.a else pair.a
-        # The verdict is on B, seen from A.
-        slower = (d.verdict == "slower") == (one.path == pair.b)
-        ratio = d.ratio if d.ratio >= 1 else 1 / d.ratio
-        if d.differs:
-            told.append(f"{'slower' if slower else 'faster'} than {other} ({times(ratio)})")
-        else:
-            told.append(f"{d.verdict} from {other}" if d.decided else f"{other}: {d.verdict}")
-    for there in known.every:
-        if there.path != one.path and there.alone == one.alone and there.shape != one.shape and one.shape:
+def _others(one: Asked, every: Sequence[Asked], pairs: Sequence[Pair]) -> Cell:
+    """By the verdict, and how many times as long as over the other this one takes."""
+    told = [
+        _against(pair.difference, pair.b if one.path == pair.a else pair.a, one.path == pair.b)
+        for pair in pairs
+        if pair.shape == one.shape and one.path in {pair.a, pair.b}
+    ]
+    others = [there for there in every if there.shape != one.shape and one.shape]
+    for there in others:
+        if there.path != one.path and there.shape_without("connections") == one.shape_without("connections"):
             number = count(max(len(there.each), 1), "connection")
             told.append(f"not compared with {there.path}, where {number} asked")
+        unknown = [name for name, of in (("this", one), ("that", there)) if of.encrypted is None]
+        if unknown and there.shape_without("encrypted") == one.shape_without("encrypted"):
+            what = "pooled" if there.path == one.path else "compared"
+            told.append(f"not {what} with {there.path}: nobody knows whether {unknown[0]} was encrypted")
     return Cell("; ".join(told) or "–")
+
+
+def _against(d: Difference, other: str, is_b: bool) -> str:
+    """The verdict and the ratio are of B, seen from A."""
+    if not d.decided or d.ratio_interval is None:
+        return f"{other}: {d.verdict}"
+    ends = d.ratio_interval.low, d.ratio_interval.high
+    ratio, low, high = (d.ratio, *ends) if is_b else (1 / d.ratio, *(1 / end for end in reversed(ends)))
+    told = f"{d.verdict} from" if not d.differs else "slower than" if ratio > 1 else "faster than"
+    return f"{told} {other} ({times(ratio)}, {written(low)} … {written(high)})"
 
 
 def _picture(analysis: Analysis, width: int = WIDE) -> Spec | None:
     """A bar a query: what is surely each party's, and what is open."""
     rows: list[dict[str, Any]] = []
     names: list[str] = []
-    for one in databases(analysis.scenarios).every:
+    for one in databases(analysis.scenarios):
         if not one.parts or len(names) == MOST_ROWS:
             continue
         name = _named(one, names)
@@ -134,7 +147,9 @@ SECTION = Section(
     "nothing warm, and those that failed are in no figure. Where several "
     "connections ask side by side the figures are of the queries of all of them, and the least and the "
     "greatest of their medians stand beneath. Wall times of the same query over several paths are compared "
-    "by their medians; over another number of connections it is not the same.",
+    "by their medians, those of the same moments together where the paths were asked over side by side; in "
+    "brackets how many times as long it takes as over the other, with the 95 % interval. Over another number "
+    "of connections it is not the same.",
     _table,
     Picture(
         "database-split",

@@ -11,7 +11,7 @@ from fathometer.report.tables import Cell, Table
 
 
 def _table(analysis: Analysis) -> Table | None:
-    known = [(one, of) for one in databases(analysis.scenarios).every if (of := one.by_server) is not None]
+    known = [(one, of) for one in databases(analysis.scenarios) if (of := one.by_server) is not None]
     head = ("path and query", "queries", "wall, together", "counted by the server", "path", "client")
     return table_of("Databases, the server's own count", head, [_row(one, of) for one, of in known])
 

@@ -22,7 +22,7 @@ def _row(sweep: QuerySweep, one: Swept) -> tuple[Cell, ...]:
         Cell(one.words),
         Cell(f"{one.counted:,}"),
         figure(one.wall),
-        _against(one),
+        _against(one, len(sweep.ids)),
     )
 
 
@@ -31,7 +31,7 @@ def share(ratio: float) -> str:
     return f"{(ratio - 1) * 100:+.1f} %"
 
 
-def _against(one: Swept) -> Cell:
+def _against(one: Swept, recordings: int) -> Cell:
     if one.ratio is None:
         return Cell("–")
     if one.ratio.interval is None:
@@ -39,6 +39,8 @@ def _against(one: Swept) -> Cell:
         return Cell(share(one.ratio.value) if one.ratio.count else "–", few)
     ends, level = one.ratio.interval, f"{one.ratio.interval.level * 100:.1f}".removesuffix(".0")
     told = f"{share(ends.low)} … {share(ends.high)} ({level} %)"
+    if recordings > 1 and one.basis != "runs":
+        told += f", no surer than {count(recordings, 'recording')} can be"
     return Cell(share(one.ratio.value), told, "" if one.verdict in {"slower", "faster"} else one.verdict)
 
 
@@ -49,7 +51,8 @@ SECTION = Section(
     "what drifts hits all of them alike. Against the first: the setting's wall time by that of the first one "
     "in the same round, in the median, with the interval that order statistics give it; the settings of a "
     "sweep are one family. Sizes of packets have connections of their own, and no two connections are alike: "
-    "there the unit is what was asked between two logins, and not the round. What of each was the server, "
-    "the path and the client: Databases.",
+    "there the unit is what was asked between two logins, and not the round. Of several recordings, but too "
+    "few to be the units themselves, the interval is at least as wide as these differ among themselves. What "
+    "of each was the server, the path and the client: Databases.",
     _table,
 )
