@@ -108,14 +108,18 @@ fn run_as(disk: &Arc<FaultyDisk>, mode: &str, course: Course) -> Run {
         // What becomes of its last event the recorder knows.
         let _ = first.goes_on_in(&mut second, &tally.sent_with_gaps(), &rotated);
         run.behind_the_seam = disk.done.load(Ordering::Relaxed);
-        let mut push = |connection, seq| drop(second.push(&Sample { connection, seq, ..sample(0) }));
         match course {
             Course::Killed => {
-                (10..12).for_each(|seq| push(0, seq));
+                for seq in 10..12 {
+                    let _ = second.push(&Sample { connection: 0, seq, ..sample(0) });
+                }
                 let _ = second.flush(2 * SECOND);
             }
             Course::Closed => drop(first.finish(manifest().started_at, 2 * SECOND)),
             Course::Ended => {
+                // Rows that were last written just now wait for the end.
+                let _ = second.flush(SECOND);
+                let mut push = |connection, seq| drop(second.push(&Sample { connection, seq, ..sample(0) }));
                 (10..SENT[0]).for_each(|seq| push(0, seq));
                 let lacked = (0..SENT[1]).filter(|seq| !before[1].1.contains(seq));
                 lacked.for_each(|seq| push(1, seq));
