@@ -1,9 +1,9 @@
 /* The floor: a ping-pong over TCP that makes no system calls but send and recv, and keeps every round trip.
  *
  *   floor server PORT [spin] [DUTY...]
- *   floor client ADDRESS PORT COUNT SIZE WARM_UP [spin] [DUTY...]
+ *   floor client ADDRESS PORT SECONDS SIZE WARM_UP [spin] [DUTY...]
  *
- * Blocking: recv waits. Spinning: the socket never blocks, and recv is tried until something comes. The clock is read
+ * The client goes on until, by its own stamps, that time has passed since the round trips of its warm-up. Blocking: recv waits. Spinning: the socket never blocks, and recv is tried until something comes. The clock is read
  * just before send and just after the recv that brings the end of the echo, as `fathom probe` does. The client prints
  * one JSON line: count, p50, p99, p99.9, mean (all ns) and round trips per second.
  *
@@ -16,6 +16,8 @@
  *   looks    epoll is asked for other news: by the client every 10 ms, which asks for TCP_INFO every 100 ms too; by the
  *            server after 16 messages, or 64 tries that found nothing
  *   told     epoll is told of the connection, as it was in fathom until 2026-11-26: no duty where it is read all the time
+ *   timeout  the client's blocking recv waits for 10 ms at most, as fathom's does
+ *   wakes    a second thread of the client wakes every 0.7 s, as fathom's recording thread does
  *   records  the client keeps 40 bytes of each round trip and counts it in a histogram
  *
  * As in fathom, the client sends the next message before it does anything with an echo. */
@@ -27,6 +29,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +42,10 @@
 enum { HALF = 32, CHECKED = 28, TRIES = 64, MESSAGES = 16, BUCKETS = 4096 };
 #define LOOK_NS 10000000
 #define INFO_NS 100000000
+/* Room for round trips: more a second than any pair here does. */
+#define MOST_PER_S 400000
 
-static bool spin, stamps, checks, looks, told, records;
+static bool spin, stamps, checks, looks, told, records, timeout, wakes;
 
 /* What the client keeps of a round trip. */
 struct record {
@@ -97,6 +102,12 @@ static void prepare(int fd) {
     int one = 1;
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) die("setsockopt");
     if (spin && fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) die("fcntl");
+}
+
+static void *wake_rarely(void *unused) {
+    struct timespec rest = {.tv_nsec = 700000000};
+    while (unused == NULL) nanosleep(&rest, NULL);
+    return NULL;
 }
 
 static int reactor(int fd) {
@@ -194,26 +205,32 @@ static void examine(const char *echo, const char *message, struct record *record
     verify(echo + HALF);
 }
 
-static int probe(const char *address, int port, size_t count, size_t size, size_t warm_up) {
+static int probe(const char *address, int port, double seconds, size_t size, size_t warm_up) {
     static uint32_t histogram[BUCKETS];
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     char *message = calloc(1, size), *before = calloc(1, size), *echo = malloc(size);
-    int64_t *rtt = malloc(count * sizeof *rtt), began = 0, sent, next;
-    struct record *kept = records ? malloc((warm_up + count) * sizeof *kept) : NULL, one = {0};
+    size_t most = (size_t)(seconds * MOST_PER_S), count = 0;
+    int64_t *rtt = malloc(most * sizeof *rtt), span = (int64_t)(seconds * 1e9), began = 0, sent, next;
+    struct record *kept = records ? malloc((warm_up + most) * sizeof *kept) : NULL, one = {0};
     if (message == NULL || before == NULL || echo == NULL || rtt == NULL || (records && kept == NULL)) die("malloc");
     if ((stamps || checks) && size < 2 * HALF) fputs("too small for these duties\n", stderr), exit(2);
     /* Memory that has been written to: no page faults among the round trips. */
-    memset(rtt, 1, count * sizeof *rtt);
-    if (records) memset(kept, 1, (warm_up + count) * sizeof *kept);
+    memset(rtt, 1, most * sizeof *rtt);
+    if (records) memset(kept, 1, (warm_up + most) * sizeof *kept);
     if (inet_pton(AF_INET, address, &to.sin_addr) != 1) die("inet_pton");
     if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) die("connect");
     prepare(fd);
+    struct timeval longest = {.tv_usec = LOOK_NS / 1000};
+    if (timeout && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest) != 0) die("SO_RCVTIMEO");
+    pthread_t thread;
+    if (wakes && pthread_create(&thread, NULL, wake_rarely, NULL) != 0) die("pthread_create");
     int epoll = looks || told ? reactor(fd) : -1;
     if (checks) seal(message);
     sent = now_ns();
     transmit(fd, message, size);
-    for (size_t i = 0; i < warm_up + count; i++) {
+    bool more = true;
+    for (size_t i = 0; more; i++) {
         for (size_t got = 0, n; got < size; got += n) {
             n = receive(fd, echo + got, size - got, -1);
             if (n == 0) return fputs("the server ended the connection\n", stderr), 1;
@@ -227,9 +244,13 @@ static int probe(const char *address, int port, size_t count, size_t size, size_
             if (checks) seal(message);
         }
         next = now_ns();
-        if (i + 1 < warm_up + count) transmit(fd, message, size);
+        more = i + 1 <= warm_up || next - began < span;
+        if (more) transmit(fd, message, size);
         if (i + 1 == warm_up) began = next;
-        if (i >= warm_up) rtt[i - warm_up] = one.rtt;
+        if (i >= warm_up) {
+            if (count == most) return fputs("more round trips than there is room for\n", stderr), 1;
+            rtt[count++] = one.rtt;
+        }
         if (stamps || checks) examine(echo, before, &one);
         if (records) {
             kept[i] = one;
@@ -239,7 +260,7 @@ static int probe(const char *address, int port, size_t count, size_t size, size_
         if (looks) look_at_times(epoll, fd, now);
         sent = next;
     }
-    double seconds = (double)(sent - began) / 1e9, sum = 0;
+    double took = (double)(sent - began) / 1e9, sum = 0;
     uint64_t counted = 0;
     for (size_t i = 0; i < BUCKETS; i++) counted += histogram[i];
     if (records && (counted != warm_up + count || kept[count - 1].number != count - 1)) return fputs("lost\n", stderr), 1;
@@ -247,14 +268,14 @@ static int probe(const char *address, int port, size_t count, size_t size, size_
     qsort(rtt, count, sizeof *rtt, ascending);
     printf("{\"count\": %zu, \"p50\": %" PRId64 ", \"p99\": %" PRId64 ", \"p99_9\": %" PRId64
            ", \"mean\": %.0f, \"per_s\": %.1f}\n", count, rtt[(count - 1) / 2], rtt[(count * 99 + 99) / 100 - 1],
-           rtt[(count * 999 + 999) / 1000 - 1], sum / (double)count, (double)count / seconds);
+           rtt[(count * 999 + 999) / 1000 - 1], sum / (double)count, (double)count / took);
     return 0;
 }
 
 static int usage(void) {
     fputs("usage: floor server PORT [spin] [DUTY...]\n"
-          "       floor client ADDRESS PORT COUNT SIZE WARM_UP [spin] [DUTY...]\n"
-          "duties: stamps, checks, looks, told, records\n", stderr);
+          "       floor client ADDRESS PORT SECONDS SIZE WARM_UP [spin] [DUTY...]\n"
+          "duties: stamps, checks, looks, told, records, timeout, wakes\n", stderr);
     return 2;
 }
 
@@ -262,8 +283,8 @@ int main(int argc, char **argv) {
     bool server = argc >= 3 && strcmp(argv[1], "server") == 0, client = argc >= 7 && strcmp(argv[1], "client") == 0;
     if (!server && !client) return usage();
     for (int i = server ? 3 : 7; i < argc; i++) {
-        static const char *names[] = {"spin", "stamps", "checks", "looks", "told", "records"};
-        bool *flags[] = {&spin, &stamps, &checks, &looks, &told, &records};
+        static const char *names[] = {"spin", "stamps", "checks", "looks", "told", "records", "timeout", "wakes"};
+        bool *flags[] = {&spin, &stamps, &checks, &looks, &told, &records, &timeout, &wakes};
         size_t count = sizeof flags / sizeof *flags, found = 0;
         while (found < count && strcmp(argv[i], names[found]) != 0) found++;
         if (found == count) return usage();
@@ -271,6 +292,6 @@ int main(int argc, char **argv) {
     }
     make_table();
     if (server) serve(atoi(argv[2]));
-    return probe(argv[2], atoi(argv[3]), strtoull(argv[4], NULL, 10), strtoull(argv[5], NULL, 10),
+    return probe(argv[2], atoi(argv[3]), strtod(argv[4], NULL), strtoull(argv[5], NULL, 10),
                  strtoull(argv[6], NULL, 10));
 }

@@ -10,22 +10,34 @@ fathom records every sample. Places: loopback, and a veth pair between two names
 * spinning: reads are tried again without waiting (sockperf: --nonblocked --recv_looping_num -1). qperf, netperf and
   neper have no such mode.
 
+With --long there are rounds of 45 s of fathom, sockperf and the floor on loopback: back to back a segment of the
+recording is closed each 2,097,152 samples, which takes processor time beside the probe, and no run of some seconds sees
+it. What is told besides: how many were closed while the run went on, and fathom's round trips of those times beside its
+others.
+
 With --duties the C program takes on what fathom has to do besides, one duty after the other (floor.c says what they are):
 what remains between the last of these rows and fathom's is no duty's.
 
-A ratio is the median of the ratios within a round. qperf prints a mean only, and half of it. netperf prints whole
-microseconds, and it and neper no p99.9. Peers that are not on PATH are named and left out: sockperf, qperf, netperf with
-netserver, neper's tcp_rr.
+The order of a round is one of chance, and the next round has its reverse, so that none has the same neighbour always.
+Before each run what was written goes to the disk, and the processors are let come to rest; what a run has left is read,
+and deleted, after its round.
+
+A ratio is the median of the ratios within a round, with its quartiles and the interval (95 %) that a bootstrap over the
+rounds gives it; "within" and "beyond" an aim is that whole interval, and all else is not resolved. The best peer is a
+round's best, which of several that scatter is better than any of them. qperf prints a mean only, and half of it.
+netperf prints whole microseconds, so that its p50 and p99 are not held against an aim, and it and neper no p99.9. Peers
+that are not on PATH are named and left out: sockperf, qperf, netperf with netserver, neper's tcp_rr.
 Needs root, iproute2, taskset and a C compiler."""
 
 import argparse
-import collections
+import array
 import contextlib
 import dataclasses
 import functools
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -36,24 +48,35 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from shared import awake
+import closing
+import ratios
+from shared import awake, settle
 
 HERE = pathlib.Path(__file__).resolve().parent
 RELEASE = HERE.parent / "target/release/fathom"
 PLACES, MODES = ("loopback", "veth"), ("blocking", "awake", "spinning")
-KEYS = ("p50", "p99", "p99_9", "mean", "per_s")
+LONG = ("floor", "fathom", "sockperf")
+PEERS = ("sockperf", "qperf", "netperf", "neper")
+COARSE = {("netperf", "p50"), ("netperf", "p99")}
+"""Printed in whole µs, and cut off, not rounded: as good as a µs better than it is."""
 SIZE, WARM_UP, PORT = 64, 1_000, 7_107
 DUTIES = ("looks", "stamps", "checks", "records", "told")
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--quick", action="store_true", help="4 rounds of 1 s (default: 12 of 4 s)")
+parser.add_argument("--quick", action="store_true", help="6 rounds of 1 s (default: 12 of 4 s)")
 parser.add_argument("--place", choices=PLACES, action="append", help="this place only; may be given again")
 parser.add_argument("--mode", choices=MODES, action="append", help="this mode only; may be given again")
 parser.add_argument("--only", metavar="NAME", action="append", help="this contender only; may be given again")
-parser.add_argument("--rounds", type=int, metavar="N")
+parser.add_argument("--rounds", type=int, metavar="N", help="an even number: each order has its reverse")
 parser.add_argument("--seconds", type=int, metavar="S", help="of each run")
 parser.add_argument(
-    "--parts", action="store_true", help="also our probe with the floor's server, and the other way round"
+    "--long", action="store_true", help="6 rounds of 45 s, in which segments are closed; awake and spinning"
+)
+parser.add_argument("--seed", type=int, default=1, help="of the order (default 1)")
+parser.add_argument(
+    "--parts",
+    action="store_true",
+    help="also our probe with the floor's server, the other way round, and the floor with what else may move its sleep",
 )
 parser.add_argument(
     "--duties", action="store_true", help="also the floor with fathom's duties, one after the other"
@@ -63,8 +86,8 @@ parser.add_argument(
 )
 ARGUMENTS = parser.parse_args()
 ARGUMENTS.fathom = str(pathlib.Path(ARGUMENTS.fathom).resolve())
-ROUNDS = ARGUMENTS.rounds or (4 if ARGUMENTS.quick else 12)
-SECONDS = ARGUMENTS.seconds or (1 if ARGUMENTS.quick else 4)
+ROUNDS = ARGUMENTS.rounds or (6 if ARGUMENTS.quick or ARGUMENTS.long else 12)
+SECONDS = ARGUMENTS.seconds or (45 if ARGUMENTS.long else 1 if ARGUMENTS.quick else 4)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +109,8 @@ class Result:
     p99_9: float | None
     mean: float | None
     per_s: float
+    closing: dict | None = None
+    """Of fathom: segments that were closed meanwhile, and the round trips beside that."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,22 +126,22 @@ class Contender:
     port: int = PORT
 
 
-def percentile(ordered, share):
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
 def read_fathom(out, work):
     summary = json.loads(out)
     rtt = summary["rtt_ns"]
-    export = subprocess.Popen(
+    with subprocess.Popen(
         [ARGUMENTS.fathom, "recording", "export", summary["recording"]], stdout=subprocess.PIPE, text=True
-    )
-    column = export.stdout.readline().split(",").index("sent_ns")
-    sent = [int(line.split(",")[column]) for line in export.stdout]
-    export.wait()
-    shutil.rmtree(summary["recording"])
+    ) as export:
+        columns = export.stdout.readline().split(",")
+        sent_at, rtt_at = columns.index("sent_ns"), columns.index("rtt_ns")
+        sent, each = array.array("q"), array.array("q")
+        for line in export.stdout:
+            words = line.split(",", 8)
+            sent.append(int(words[sent_at]))
+            each.append(int(words[rtt_at] or -1))
     per_s = (len(sent) - 1) * 1e9 / (sent[-1] - sent[0])
-    return Result(rtt["p50"], rtt["p99"], rtt["p99_9"], rtt["mean"], per_s)
+    beside = closing.beside(summary["recording"], sent, each)
+    return Result(rtt["p50"], rtt["p99"], rtt["p99_9"], rtt["mean"], per_s, beside)
 
 
 def read_floor(out, work):
@@ -125,12 +150,17 @@ def read_floor(out, work):
 
 
 def read_sockperf(out, work):
-    rows = pathlib.Path(work, "sockperf.csv").read_text(errors="replace").splitlines()
-    rows = [row.split(",") for row in rows if re.match(r"\d+, ", row)]
-    rtt = sorted(float(row[3]) * 1e3 for row in rows)
-    seconds = float(rows[-1][1]) - float(rows[0][1])
-    p50, p99, p99_9 = (percentile(rtt, share) for share in (0.5, 0.99, 0.999))
-    return Result(p50, p99, p99_9, statistics.fmean(rtt), (len(rows) - 1) / seconds)
+    rtt, first = array.array("d"), None
+    with pathlib.Path(work, "sockperf.csv").open(errors="replace") as log:
+        for line in log:
+            if re.match(r"\d+, ", line):
+                row = line.split(",")
+                first = first or row[1]
+                rtt.append(float(row[3]) * 1e3)
+    seconds = float(row[1]) - float(first)
+    ordered = sorted(rtt)
+    p50, p99, p99_9 = (closing.percentile(ordered, share) for share in (0.5, 0.99, 0.999))
+    return Result(p50, p99, p99_9, statistics.fmean(rtt), (len(rtt) - 1) / seconds)
 
 
 def read_qperf(out, work):
@@ -159,9 +189,7 @@ def contenders(floor):
         return [floor, "server", str(PORT), *spin[spins], *duties]
 
     def floor_client(address, spins, work, duties=()):
-        # As many as take about the time that the others are given.
-        count = SECONDS * (60_000 if spins else 20_000)
-        numbers = [str(PORT), str(count), str(SIZE), str(WARM_UP)]
+        numbers = [str(PORT), str(SECONDS), str(SIZE), str(WARM_UP)]
         return [floor, "client", address, *numbers, *spin[spins], *duties]
 
     def with_duties(count):
@@ -200,6 +228,9 @@ def contenders(floor):
     if ARGUMENTS.parts:
         yield Contender("probe>floor", floor_server, probe, read_fathom)
         yield Contender("floor>echo", echo, floor_client, read_floor)
+        for duty in ("timeout", "wakes"):
+            client = functools.partial(floor_client, duties=(duty,))
+            yield Contender(f"floor+{duty}", floor_server, client, read_floor)
     yield Contender(
         "sockperf",
         lambda spins: ["sockperf", "server", "--tcp", "-p", str(PORT), *nonblocked[spins]],
@@ -261,14 +292,20 @@ def serving(place, command, port, work):
 
 
 def measure(contender, place, spins, work):
+    """What the client printed. It and the server leave their files in `work`."""
     with serving(place, contender.server(spins), contender.port, work):
         whole = [*place.client, "taskset", "-c", "0", *contender.client(place.address, spins, work)]
         done = subprocess.run(
-            whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 + 10 * SECONDS, cwd=work
+            whole,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60 + 10 * SECONDS,
+            cwd=work,
         )
     if done.returncode:
         sys.exit(f"{' '.join(whole)} ended with {done.returncode}: {done.stderr.strip()}")
-    return contender.read(done.stdout, work)
+    return done.stdout
 
 
 @contextlib.contextmanager
@@ -294,61 +331,68 @@ def veth():
             subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL, check=False)
 
 
-def ratio(results, name, base, key):
-    """The median ratio within a round, and its quartiles."""
-    pairs = zip(results[name], results[base], strict=True)
-    values = [getattr(a, key) / getattr(b, key) for a, b in pairs if getattr(a, key) and getattr(b, key)]
-    if len(values) < 2:
-        return None
-    low, middle, high = statistics.quantiles(values, n=4)
-    return {"median": middle, "low": low, "high": high}
-
-
 def middle(results, key):
     values = [getattr(result, key) for result in results if getattr(result, key) is not None]
     return statistics.median(values) if values else None
 
 
-def tell(place, mode, results):
-    print(f"{place}, {mode}: {ROUNDS} rounds of {SECONDS} s, µs")
-    head = " ".join(f"{name:>8}" for name in ("p50", "p99", "p99.9", "mean", "per s"))
-    print(f"  {'':<12} {head}   p50 to floor's        p99 to floor's        round trips/s to floor's")
-    figures, beside = {}, collections.defaultdict(dict)
+def tell(place, mode, results, orders, restless):
+    print(f"{place}, {mode}: {ROUNDS} rounds of {SECONDS} s, µs; medians over the rounds")
+    print(f"  {'':<12} {' '.join(f'{name:>8}' for name in ratios.LABELS.values())}")
+    figures = {}
     for name, runs in results.items():
-        row = {key: middle(runs, key) for key in KEYS}
-        cells = [f"{row[key] / 1e3:8.2f}" if row[key] else f"{'-':>8}" for key in KEYS[:-1]]
-        text = f"  {name:<12} {' '.join(cells)} {row['per_s']:8.0f}"
-        for key in ("p50", "p99", "per_s") if "floor" in results else ():
-            found = row[f"{key}_to_floor"] = ratio(results, name, "floor", key)
-            text += (
-                f"   {found['median']:.3f} ({found['low']:.3f}-{found['high']:.3f})"
-                if found
-                else f"   {'-':<19}"
-            )
-        if name not in ("fathom", "floor") and "fathom" in results:
-            for key in KEYS:
-                found = row[f"fathom_{key}_to_it"] = ratio(results, "fathom", name, key)
-                beside[name][key] = f"{found['median']:.3f}" if found else "-"
-        figures[name] = row
-        print(text)
-    for name, ratios in beside.items():
-        print(f"  fathom to {name}: {', '.join(f'{key} {value}' for key, value in ratios.items())}")
-    print(
-        json.dumps({"place": place, "mode": mode, "rounds": ROUNDS, "seconds": SECONDS, "results": figures}),
-        flush=True,
-    )
+        row = figures[name] = {key: middle(runs, key) for key in ratios.KEYS}
+        cells = [f"{row[key] / 1e3:8.2f}" if row[key] else f"{'-':>8}" for key in ratios.KEYS[:-1]]
+        print(f"  {name:<12} {' '.join(cells)} {row['per_s']:8.0f}")
+        if any(run.closing and run.closing["segments"] for run in runs):
+            closing.tell(runs)
+    found, who = ratios.all_of(results, PEERS, COARSE)
+    ratios.tell(found, who)
+    if restless:
+        print(f"  {restless} of {ROUNDS * len(results)} runs began before the processors had come to rest")
+    line = {
+        "place": place,
+        "mode": mode,
+        "rounds": ROUNDS,
+        "seconds": SECONDS,
+        "seed": ARGUMENTS.seed,
+        "results": figures,
+    }
+    line |= {
+        "ratios": [one.told() for one in found],
+        "best_peers": who,
+        "restless": restless,
+        "orders": orders,
+    }
+    line["runs"] = {name: [dataclasses.asdict(run) for run in runs] for name, runs in results.items()}
+    print(json.dumps(line), flush=True)
+
+
+def orders_of(names):
+    """An order of chance for each round, then its reverse in the next."""
+    draw = random.Random(ARGUMENTS.seed)
+    order = []
+    for at in range(ROUNDS):
+        order = order[::-1] if at % 2 else draw.sample(names, len(names))
+        yield order
 
 
 def compare(place, mode, chosen, work):
     spins = mode == "spinning"
-    able = [contender for contender in chosen if contender.spins or not spins]
-    results = {contender.name: [] for contender in able}
+    able = {contender.name: contender for contender in chosen if contender.spins or not spins}
+    results = {name: [] for name in able}
+    orders, restless = list(orders_of(list(able))), 0
     with awake(mode == "awake"):
-        for i in range(ROUNDS):
-            turn = i % len(able)
-            for contender in able[turn:] + able[:turn]:
-                results[contender.name].append(measure(contender, place, spins, work))
-    tell(place.name, mode, results)
+        for order in orders:
+            printed = {}
+            for name in order:
+                pathlib.Path(work, f"of-{name}").mkdir()
+                restless += not settle()
+                printed[name] = measure(able[name], place, spins, f"{work}/of-{name}")
+            for name in order:
+                results[name].append(able[name].read(printed[name], f"{work}/of-{name}"))
+                shutil.rmtree(f"{work}/of-{name}")
+    tell(place.name, mode, results, orders, restless)
 
 
 def main():
@@ -360,15 +404,16 @@ def main():
         floor = f"{work}/floor"
         subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-o", floor, str(HERE / "floor.c")], check=True)
         chosen = []
+        wanted = ARGUMENTS.only or (LONG if ARGUMENTS.long else ())
         for contender in contenders(floor):
             missing = [name for name in contender.needs if shutil.which(name) is None]
             if missing:
                 print(f"{contender.name}: {', '.join(missing)} not on PATH, left out")
-            elif not ARGUMENTS.only or contender.name in ARGUMENTS.only:
+            elif contender.name in wanted or not wanted:
                 chosen.append(contender)
-        for name in ARGUMENTS.place or PLACES:
+        for name in ARGUMENTS.place or (PLACES[:1] if ARGUMENTS.long else PLACES):
             place = Place("loopback", "127.0.0.1") if name == "loopback" else stack.enter_context(veth())
-            for mode in ARGUMENTS.mode or MODES:
+            for mode in ARGUMENTS.mode or (MODES[1:] if ARGUMENTS.long else MODES):
                 compare(place, mode, chosen, work)
 
 

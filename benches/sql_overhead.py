@@ -43,14 +43,14 @@ import sys
 import tempfile
 import time
 
+from shared import interval
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOST, USER, DATABASE = "127.0.0.1", "reader", "bench"
 NEAR, FAR = "10.97.1.1", "10.97.0.1"
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
 SERVER_CPU, CLIENT_CPU = 0, 1
 ROW_BYTES = 100
-FEWEST = 6
-"""Rounds that say something of how far they scatter."""
 QUICK = {1_000: 1.0, 10_000: 6.0, 100_000: 60.0}
 """ms that a query about takes: how many fill the time."""
 
@@ -215,15 +215,6 @@ class Bench:
     @staticmethod
     def figures(ns):
         return statistics.median(ns), statistics.fmean(ns), 0.0
-
-
-def interval(values):
-    """Of the median, 95 %, by a bootstrap over the rounds; None: there are too few."""
-    if len(values) < FEWEST:
-        return None
-    draw = random.Random(1)
-    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(2_000))
-    return medians[50], medians[-51]
 
 
 def told(values, unit, scale=1):

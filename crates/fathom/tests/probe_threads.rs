@@ -257,6 +257,55 @@ fn the_recording_thread_runs_where_it_is_told_to() {
     assert_eq!(*granted, format!("runs on CPU {last} only"));
 }
 
+/// `--cpu` is for the probing thread: on its processor the load and the pause clock would have what it leaves.
+#[test]
+#[cfg(target_os = "linux")]
+fn nothing_but_the_probing_thread_is_where_cpu_says() {
+    let echo = Echo::start("127.0.0.1");
+    let home = tempfile::tempdir().expect("a directory");
+    let may = std::fs::read_to_string("/proc/self/status").expect("this process's");
+    let may = may.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("listed").trim();
+    let first = may.split([',', '-']).next().expect("one at least");
+    let last = may.rsplit([',', '-']).next().expect("one at least");
+    for (name, recorder, recorder_runs_on) in
+        [("without", String::new(), may), ("with", format!("--recorder-cpu {last}"), last)]
+    {
+        let options =
+            format!("--every 10ms --load 1MB --cpu {first} {recorder} --record {name} --json --quiet");
+        let probe = Probe::start(home.path(), &format!("{} {options}", echo.address()));
+        wait_for_events(&home.path().join(name), "a load", |events| {
+            !of_kind(events, "load.began").is_empty()
+        });
+        let threads = threads_of(probe.pid());
+        for there in ["probe", "record", "load", "pause-clock"] {
+            assert!(threads.iter().any(|(thread, _)| thread == there), "{there}: {threads:?}");
+        }
+        for (thread, runs_on) in &threads {
+            let expected = match thread.as_str() {
+                "probe" => first,
+                "record" | "sync" | "segment" => recorder_runs_on,
+                _ => may,
+            };
+            assert_eq!(runs_on, expected, "{thread}, {name} --recorder-cpu: {threads:?}");
+        }
+        probe.signal("INT");
+        probe.finish().summary();
+    }
+}
+
+/// Each thread's name, and the processors that it may run on.
+#[cfg(target_os = "linux")]
+fn threads_of(pid: u32) -> Vec<(String, String)> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+    // One that has ended meanwhile has none.
+    let statuses = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    let value = |status: &str, key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.expect("each has it").trim().to_owned()
+    };
+    statuses.map(|status| (value(&status, "Name:"), value(&status, "Cpus_allowed_list:"))).collect()
+}
+
 #[test]
 fn what_ends_one_thread_for_good_ends_them_all() {
     // A server that greets: no echo server, which ends the run on whichever thread hears it first.

@@ -29,6 +29,11 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<String> {
     unsupported(&format!("run on CPU {cpu}"))
 }
 
+/// No thread is kept on one processor here.
+pub fn unpinned<T>(start: impl FnOnce() -> T) -> T {
+    start()
+}
+
 /// Refused on this system.
 pub fn hold_cpu_latency(us: u32) -> io::Result<CpuLatencyHold> {
     unsupported(&format!("limit the wake-up of idle processors to {us} µs"))
@@ -51,6 +56,11 @@ pub fn lock_memory() -> io::Result<String> {
 
 /// Refused on this system.
 pub fn background_priority() -> io::Result<String> {
+    unsupported("lower the priority of this thread")
+}
+
+/// Refused on this system.
+pub fn idle_priority() -> io::Result<String> {
     unsupported("lower the priority of this thread")
 }
 

@@ -5,21 +5,31 @@ use rustix::io::Errno;
 use rustix::mm::MlockAllFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 
 const LATENCY_FILE: &str = "/dev/cpu_dma_latency";
 
-/// Keeps the calling thread on one processor, numbered from 0 as in `/proc/cpuinfo`.
+thread_local! {
+    /// Where this thread might run before it was kept on one processor.
+    static UNPINNED: Cell<Option<CpuSet>> = const { Cell::new(None) };
+}
+
+/// Keeps the calling thread on one processor, numbered from 0 as in `/proc/cpuinfo`. A thread that it starts is there too, unless
+/// it is started [`unpinned`].
 pub fn pin_to_cpu(cpu: usize) -> io::Result<String> {
     let pin = || {
+        let before = sched_getaffinity(None)?;
         let mut one = CpuSet::new();
         if cpu >= CpuSet::MAX_CPU {
             return Err(Errno::INVAL);
         }
         one.set(cpu);
-        sched_setaffinity(None, &one)
+        sched_setaffinity(None, &one)?;
+        UNPINNED.set(UNPINNED.get().or(Some(before)));
+        Ok(())
     };
     pin().map_err(|cause| {
         let may = sched_getaffinity(None).map_or_else(
@@ -30,6 +40,20 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<String> {
         refused(&format!("run on CPU {cpu}"), cause, &remedy)
     })?;
     Ok(format!("runs on CPU {cpu} only"))
+}
+
+/// Has `start` start threads that may run where the calling thread might before it was kept on one processor; it is kept there again
+/// when this returns.
+pub fn unpinned<T>(start: impl FnOnce() -> T) -> T {
+    let Some(before) = UNPINNED.get() else { return start() };
+    let pinned = sched_getaffinity(None);
+    // A cpuset that was narrowed since refuses it: then they are where this thread is.
+    let _ = sched_setaffinity(None, &before);
+    let started = start();
+    if let Ok(pinned) = pinned {
+        let _ = sched_setaffinity(None, &pinned);
+    }
+    started
 }
 
 /// How much more address space this process may have, in bytes; `None`: it is not limited, or nobody tells.
@@ -135,6 +159,15 @@ pub fn background_priority() -> io::Result<String> {
         )
     })?;
     Ok("yields to other threads (nice +10, SCHED_BATCH)".to_owned())
+}
+
+/// Makes the calling thread take only time that no other wants (`SCHED_IDLE`): whoever wakes goes before it at once. Without a right to
+/// it, it never comes forward again.
+pub fn idle_priority() -> io::Result<String> {
+    set_scheduler(libc::SCHED_IDLE, 0).map_err(|cause| {
+        refused("run only when nobody else does", cause, "allow sched_setscheduler (seccomp)")
+    })?;
+    Ok("runs when no other thread wants to (SCHED_IDLE)".to_owned())
 }
 
 /// The shortest slice that the kernel grants (`__setparam_fair`, kernel/sched/syscalls.c).

@@ -9,8 +9,8 @@
 mod system;
 
 pub use system::{
-    CpuLatencyHold, address_space_left, background_priority, hold_cpu_latency, lock_memory, pin_to_cpu,
-    precise_timers, raise_open_files, realtime_priority, short_slices,
+    CpuLatencyHold, address_space_left, background_priority, hold_cpu_latency, idle_priority, lock_memory,
+    pin_to_cpu, precise_timers, raise_open_files, realtime_priority, short_slices, unpinned,
 };
 
 /// The error of an operation, in one line with its remedy, of the same kind as its cause.
@@ -58,12 +58,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_pinned_thread_starts_unpinned_may_run_elsewhere_and_it_stays() {
+        let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|&cpu| allowed().is_set(cpu)).unwrap();
+        let everywhere = allowed();
+        let (inherits, free, after) = apart(|| {
+            pin_to_cpu(last).unwrap();
+            // Asked for twice, it is no less free before.
+            pin_to_cpu(last).unwrap();
+            (apart(allowed), unpinned(|| apart(allowed)), allowed())
+        });
+        assert_eq!((inherits.count(), after.count(), after.is_set(last)), (1, 1, true));
+        assert_eq!(free, everywhere);
+    }
+
+    #[test]
     fn a_processor_that_is_not_there_is_refused_by_name() {
         for cpu in [rustix::thread::CpuSet::MAX_CPU - 1, usize::MAX] {
             let error = apart(|| pin_to_cpu(cpu).unwrap_err());
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
             assert!(error.to_string().contains(&format!("CPU {cpu}")), "{error}");
         }
+    }
+
+    #[test]
+    fn only_the_idle_thread_goes_after_all_others() {
+        let before = stat(41);
+        let policy = apart(|| {
+            idle_priority().unwrap();
+            stat(41)
+        });
+        assert_eq!((policy, stat(41)), (i64::from(libc::SCHED_IDLE), before));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Turning names into addresses without making the probing thread wait.
 
 use super::config::{Family, Target};
+use fathom_os::assist;
 use fathom_os::reactor::Waker;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -33,10 +34,12 @@ impl Resolver {
             let _ = waker.wake();
             return;
         }
-        let asked = thread::Builder::new().name("resolver".into()).spawn(move || {
+        let work = move || {
             let _ = answers.send((path, lookup(&target, family)));
             let _ = waker.wake();
-        });
+        };
+        // `--cpu` is for the probing thread alone.
+        let asked = assist::unpinned(|| thread::Builder::new().name("resolver".into()).spawn(work));
         if let Err(e) = asked {
             let _ = self.answers.send((path, Err(format!("cannot start the resolver: {e}"))));
             let _ = self.waker.wake();

@@ -136,17 +136,19 @@ impl<'a> Driver<'a> {
             }
             self.return_to_reactor();
             self.reactor.wait(&mut events, deadline, !waits)?;
+            let mut came = false;
             for event in &events {
                 if !reactor::is_own(event.token()) {
                     // What is asked of the socket tells, should another be at this place by now.
                     let Some(id) = self.links.at(event.token().0).map(|link| link.id) else { continue };
                     let closed = event.is_read_closed() || event.is_error();
                     let readable = event.is_readable() || closed;
+                    came |= readable;
                     self.ready(id, readable, event.is_writable(), closed);
                 }
             }
             self.take_from_threads();
-            self.let_go_of_pages(now, !events.is_empty());
+            self.let_go_of_pages(came);
         }
         // A pause at the very end is told too.
         if let Some(pauses) = &mut self.pauses {

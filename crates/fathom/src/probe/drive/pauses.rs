@@ -1,6 +1,7 @@
 //! The pause clock as the probing thread reads it.
 
 use fathom_core::probe::Input;
+use fathom_os::assist;
 use fathom_os::pause::{DEFAULT_THRESHOLD, Pause, PauseCause, PauseClock, Running};
 use fathom_os::reactor::Waker;
 use std::io;
@@ -18,11 +19,13 @@ impl Pauses {
     /// Starts the pause clock; each pause wakes the probing thread, so that it is recorded at once.
     pub(super) fn start(period: Duration, waker: Waker) -> io::Result<Self> {
         let (pass_on, ended) = channel();
-        let clock = PauseClock::start(period, DEFAULT_THRESHOLD.max(period), move |pause| {
+        let tell = move |pause| {
             // Nobody receives any more once the run is over.
             let _ = pass_on.send(pause);
             let _ = waker.wake();
-        })?;
+        };
+        // `--cpu` is for the probing thread alone.
+        let clock = assist::unpinned(|| PauseClock::start(period, DEFAULT_THRESHOLD.max(period), tell))?;
         Ok(Self { running: Running::new(clock.gap()), clock: Some(clock), ended })
     }
 

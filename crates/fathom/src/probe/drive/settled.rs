@@ -4,11 +4,12 @@
 use super::Driver;
 use crate::probe::config::Config;
 use fathom_core::schedule::Pace;
+use fathom_os::clock::mono_ns;
 
 /// So long after the first message a run has done once what it does again and again.
 const SETTLED_NS: u64 = 15_000_000_000;
 /// Rarely: what is used again is mapped again, and one sample in so many pays for it.
-const AGAIN_NS: u64 = 300_000_000_000;
+const AGAIN_NS: u64 = 120_000_000_000;
 /// Samples a second beyond which nothing is let go: a page that is used so often is no page to let go of.
 const SLOW: f64 = 10.0;
 /// Nothing is due for so long: what is mapped again at once delays no sample.
@@ -19,6 +20,9 @@ const BEFORE_NEXT_NS: u64 = 20_000_000;
 pub(super) struct Settled {
     /// None: never.
     next_ns: Option<u64>,
+    again_ns: u64,
+    /// An argument so that a test knows when.
+    let_go: fn() -> usize,
 }
 
 impl Settled {
@@ -27,7 +31,14 @@ impl Settled {
         let is_paced = matches!(config.pace, Pace::Every(_)) && !config.spin && config.load.is_none();
         let rate = config.rate_per_connection().map(|rate| rate * config.lanes() as f64);
         let slow = is_paced && rate.is_some_and(|rate| rate <= SLOW);
-        Self { next_ns: slow.then_some(now_ns + SETTLED_NS) }
+        let let_go = fathom_os::process::let_go_of_the_program;
+        Self { next_ns: slow.then_some(now_ns + SETTLED_NS), again_ns: AGAIN_NS, let_go }
+    }
+
+    /// Of a run that lets go of pages whenever it may.
+    #[cfg(test)]
+    pub(super) fn always(let_go: fn() -> usize) -> Self {
+        Self { next_ns: Some(0), again_ns: 1, let_go }
     }
 
     /// Whether it is time, and nothing is due for a while; it then counts as done.
@@ -35,16 +46,19 @@ impl Settled {
         let due = self.next_ns.is_some_and(|at| now_ns >= at)
             && next_wake_ns.is_none_or(|at| at >= now_ns + BEFORE_NEXT_NS);
         if due {
-            self.next_ns = Some(now_ns + AGAIN_NS);
+            self.next_ns = Some(now_ns + self.again_ns);
         }
         due
     }
 }
 
 impl Driver<'_> {
-    /// After something `came`: where it is time, no echo is out, and nothing is due soon.
-    pub(super) fn let_go_of_pages(&mut self, now: u64, came: bool) {
-        if !came || self.settled.next_ns.is_none_or(|at| now < at) {
+    /// Right after an echo `came`: where it is time, no other is out, and nothing is due soon.
+    pub(super) fn let_go_of_pages(&mut self, came: bool) {
+        let Some(at) = self.settled.next_ns.filter(|_| came) else { return };
+        // The time now: a wait lies between the turn's and this.
+        let now = mono_ns();
+        if now < at {
             return;
         }
         for place in 0..self.probe.lanes() {
@@ -54,7 +68,7 @@ impl Driver<'_> {
             }
         }
         if self.settled.is_due(now, self.probe.next_wake()) {
-            let bytes = fathom_os::process::let_go_of_the_program();
+            let bytes = (self.settled.let_go)();
             tracing::debug!(bytes, "pages of the program were let go");
         }
     }
@@ -80,7 +94,7 @@ mod tests {
                 done.push((now / S) - 100);
             }
         }
-        assert_eq!(done, [15, 315, 615]);
+        assert_eq!(done, [15, 135, 255, 375, 495, 615, 735, 855]);
     }
 
     #[test]

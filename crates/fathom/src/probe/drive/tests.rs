@@ -82,6 +82,20 @@ fn the_split_of_real_samples_adds_up() {
     );
 }
 
+/// A timer ends the wait for the next sample, which is due then: what is mapped again would delay it.
+#[test]
+fn pages_are_let_go_of_after_an_echo_and_not_when_a_sample_is_due() {
+    thread_local!(static TIMES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
+    let count = || {
+        TIMES.set(TIMES.get() + 1);
+        0
+    };
+    let (samples, _) =
+        run("--every 50ms --count 12 --timestamps off", |driver| driver.settled = Settled::always(count));
+    assert_eq!(samples.len(), 12);
+    assert!((1..=12).contains(&TIMES.get()), "{} times after {} echoes", TIMES.get(), samples.len());
+}
+
 #[test]
 fn back_to_back_the_read_waits_and_everything_else_still_has_its_turn() {
     // The clocks are looked at after a second; the run's end is a timer too.

@@ -6,6 +6,7 @@ mod worker;
 use super::config::LoadPlan;
 use super::start;
 use fathom_core::probe::{LoadOrder, LoadReport};
+use fathom_os::assist;
 use fathom_os::reactor::{Reactor, Waker};
 use fathom_os::socket::TcpOptions;
 use std::io;
@@ -41,7 +42,7 @@ impl Load {
         let reactor = Reactor::new()?;
         let waker = reactor.waker();
         let worker = Worker::new(plan, options, reactor, ordered, Arc::clone(&counters));
-        let thread = thread::Builder::new().name("load".into()).spawn(move || {
+        let work = move || {
             // The samples come first.
             start::step_back();
             worker.run(move |what| {
@@ -49,7 +50,9 @@ impl Load {
                 let _ = report.send(what);
                 let _ = tell.wake();
             });
-        })?;
+        };
+        // `--cpu` is for the probing thread alone.
+        let thread = assist::unpinned(|| thread::Builder::new().name("load".into()).spawn(work))?;
         Ok(Self { orders: Some(orders), reports, counters, waker, thread: Some(thread) })
     }
 
