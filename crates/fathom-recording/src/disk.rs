@@ -104,6 +104,10 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
         }
     }
 
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_dir(dir)
+    }
+
     /// Makes the names in a directory durable. Only Unix lets a directory be opened and synced; elsewhere a rename
     /// is as durable as the file system makes it.
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

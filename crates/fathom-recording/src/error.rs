@@ -63,6 +63,19 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// An event that is longer than the longest line that readers take.
+    #[error(
+        "an event `{kind}` of {bytes} bytes is left out of {}: no reader takes a line of more than 1 MiB; this is a bug, please report it",
+        path.display()
+    )]
+    TooLong {
+        /// The event log.
+        path: PathBuf,
+        /// The kind of event.
+        kind: &'static str,
+        /// How long its line would be.
+        bytes: u64,
+    },
     /// The recording stopped earlier, for the reason given.
     #[error("the recording in {} stopped earlier: {reason}", dir.display())]
     Stopped {

@@ -73,6 +73,9 @@ pub(crate) const PROGRESS: &str = ".progress";
 /// The last event of a run that goes on in another recording, while that is decided and after a kill then.
 pub(crate) const SEAM: &str = ".seam";
 
+/// The manifest of a recording that is being removed (`--keep`), and of what an interrupted removal left.
+pub(crate) const REMOVED: &str = "recording.json.removed";
+
 /// The name of a segment's file.
 pub(crate) fn segment_name(ordinal: u32, extension: &str) -> String {
     format!("samples-{ordinal:05}.{extension}")

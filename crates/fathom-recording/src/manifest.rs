@@ -185,7 +185,12 @@ impl Manifest {
 
     /// Reads the manifest of the recording in `dir`.
     pub(crate) fn read(dir: &Path) -> Result<Self, Error> {
-        let path = dir.join(MANIFEST);
+        Self::read_file(dir, MANIFEST)
+    }
+
+    /// As [`Manifest::read`], of a file of this name.
+    pub(crate) fn read_file(dir: &Path, name: &str) -> Result<Self, Error> {
+        let path = dir.join(name);
         let file = crate::plain::open(&path).map_err(|e| {
             if dir.is_dir() && e.kind() == std::io::ErrorKind::NotFound {
                 Error::NotARecording { dir: dir.to_owned() }

@@ -29,6 +29,7 @@ use progress::Progress;
 use room::Waiting;
 use segments::OpenSegment;
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -136,6 +137,7 @@ impl Recorder {
         manifest: Manifest,
         options: Options,
     ) -> Result<Self, Error> {
+        let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !is_there(dir)).collect();
         disk.create_dirs(dir).map_err(Error::io("create the directory", dir))?;
         let lock = lock(disk.as_ref(), dir)?;
         if holds_recording(dir)? {
@@ -144,7 +146,9 @@ impl Recorder {
             return Err(Error::Exists { dir: dir.to_owned() });
         }
         // A recording that could not be begun (a full disk, say) must not be in the way of the next attempt.
-        Self::begin(disk, dir, lock, manifest, options).inspect_err(|_| crate::discard_empty(dir))
+        Self::begin(Arc::clone(&disk), dir, lock, manifest, options)
+            .and_then(|recorder| sync_above(disk.as_ref(), &missing).map(|()| recorder))
+            .inspect_err(|_| crate::discard_empty(dir))
     }
 
     fn begin(
@@ -323,13 +327,20 @@ impl Recorder {
         error: Option<&str>,
     ) -> Result<u64, Error> {
         self.now_ns = now_mono_ns;
-        // The last words may need its block.
-        progress::remove(self.disk.as_ref(), &self.dir);
         let mut ended = Ok(());
         if self.stopped.is_none() {
             self.ending = true;
             ended = self.guarded(|r| {
-                r.catch_up()?;
+                r.catch_up().or_else(|error| {
+                    if !error.is_full() {
+                        return Err(error);
+                    }
+                    // The last words may need its block.
+                    progress::remove(r.disk.as_ref(), &r.dir);
+                    r.catch_up()
+                })?;
+                // Not before: a kill would have taken rows of samples that were out, and their ends.
+                progress::remove(r.disk.as_ref(), &r.dir);
                 r.sync()?;
                 r.close_segment()?;
                 r.collect_closed(true)?;
@@ -350,10 +361,15 @@ impl Recorder {
         }
         // A conversion that outlived the stop must not outlive the lock.
         let _ = self.collect_closed(true);
-        // Without its end in the manifest the recording is one that was interrupted, and recovery completes it.
-        let _ = self.end_stopped();
+        // Without its end in the manifest the recording is one that was interrupted, and recovery completes it: with what stands
+        // beside the log too, which is in no other file yet.
+        let is_sealed = self.end_stopped().is_ok();
         let _ = self.events.sync(self.disk.as_ref());
-        tidy(self.disk.as_ref(), &self.dir);
+        if is_sealed {
+            tidy(self.disk.as_ref(), &self.dir);
+        } else {
+            give_up(self.disk.as_ref(), &self.dir);
+        }
         ended?;
         self.refuse_if_stopped()?;
         Ok(self.rows)
@@ -437,6 +453,25 @@ impl Recorder {
     }
 }
 
+fn is_there(dir: &Path) -> bool {
+    dir.as_os_str().is_empty() || dir.symlink_metadata().is_ok()
+}
+
+/// Makes directories durable that were made: the name of each stands in the one above it.
+fn sync_above(disk: &dyn Disk, made: &[&Path]) -> Result<(), Error> {
+    for dir in made.iter().filter_map(|dir| dir.parent()) {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        match disk.sync_dir(dir) {
+            // One that may be written to and not be listed.
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                tracing::debug!(dir = %dir.display(), "its names cannot be synced");
+            }
+            synced => synced.map_err(Error::io("sync", dir))?,
+        }
+    }
+    Ok(())
+}
+
 /// Takes the lock that a writer of `dir` holds.
 pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<File, Error> {
     let path = dir.join(LOCK);
@@ -453,6 +488,11 @@ pub(crate) fn tidy(disk: &dyn Disk, dir: &Path) {
     // Without `.progress` it would say something else.
     seam::remove(disk, dir);
     progress::remove(disk, dir);
+    give_up(disk, dir);
+}
+
+/// Removes what is nobody's once the writer is gone.
+fn give_up(disk: &dyn Disk, dir: &Path) {
     let _ = disk.remove(&dir.join(RESERVE));
     let _ = disk.remove(&dir.join(LOCK));
 }

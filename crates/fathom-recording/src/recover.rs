@@ -5,7 +5,7 @@ use crate::convert::{convert, last_moment};
 use crate::damage::Damage;
 use crate::discard::is_only_begun;
 use crate::disk::{self, Disk};
-use crate::events::Entry;
+use crate::events::{Entry, lines_of};
 use crate::layout::Layout;
 use crate::manifest::{timestamp, utc_ns};
 use crate::recorder::appender::Appender;
@@ -149,7 +149,7 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
             recovery.lost += lost;
             let kind = EventKind::RecordingOverflowed { lost, reason: Some(reason.to_owned()) };
             let event = Event { at: now, mono_ns: evidence.mono_ns, connection, kind };
-            events.append(disk, &line_of(&events.path, &event)?)?;
+            events.append(disk, &lines_of(&events.path, &event)?)?;
         }
         let queries = mend(&recording, manifest.ended_at.is_none())?;
         recovery.needed |= !queries.events.is_empty();
@@ -287,17 +287,10 @@ impl Evidence {
 impl Appender {
     /// Appends an event, durably.
     fn line(&mut self, disk: &dyn Disk, event: &Event) -> Result<(), Error> {
-        let line = line_of(&self.path, event)?;
+        let line = lines_of(&self.path, event)?;
         self.append(disk, &line)?;
         self.sync(disk)
     }
-}
-
-fn line_of(path: &Path, event: &Event) -> Result<Vec<u8>, Error> {
-    let mut line = serde_json::to_vec(event)
-        .map_err(|e| Error::Segment { path: path.to_owned(), reason: e.to_string() })?;
-    line.push(b'\n');
-    Ok(line)
 }
 
 /// Removes what a probe left that had only just begun, but for its lock, which says that it was there. Refuses where it is at work.

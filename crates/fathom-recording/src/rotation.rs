@@ -1,14 +1,24 @@
 //! Removing old recordings of a rotation: whole ones, and nothing else.
 
-use crate::{EVENTS, MANIFEST, Manifest, Recording, segment_name, segment_ordinal};
+use crate::disk::{self, Disk};
+use crate::{EVENTS, MANIFEST, Manifest, REMOVED, Recording, segment_name, segment_ordinal};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Removes the recordings directly in `parent` that are whole, ended before this moment and are of the rotation that `is_ours`
-/// knows. What is removed is told, and what is ours and old and yet stays, with why.
+/// knows. What is removed is told, and what is ours and old and yet stays, with why. A removal that was interrupted is taken up.
 pub fn remove_old(
+    parent: &Path,
+    before: Timestamp,
+    is_ours: impl Fn(&Manifest) -> bool,
+) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
+    remove_old_on(disk::real(false).as_ref(), parent, before, is_ours)
+}
+
+fn remove_old_on(
+    disk: &dyn Disk,
     parent: &Path,
     before: Timestamp,
     is_ours: impl Fn(&Manifest) -> bool,
@@ -20,11 +30,16 @@ pub fn remove_old(
     let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
     folders.sort_unstable();
     for dir in folders {
-        let Ok(manifest) = Manifest::read(&dir) else { continue };
+        let (manifest, is_begun) = match Manifest::read(&dir) {
+            Ok(manifest) => (Ok(manifest), false),
+            Err(_) => (Manifest::read_file(&dir, REMOVED), true),
+        };
+        let Ok(manifest) = manifest else { continue };
         if !is_ours(&manifest) || manifest.ended_at.is_none_or(|ended| ended >= before) {
             continue;
         }
-        match remove(&dir) {
+        let checked = if is_begun { Ok(()) } else { check(&dir) };
+        match checked.and_then(|()| remove(disk, &dir)) {
             Ok(()) => removed.push(dir),
             Err(why) => left.push((dir, why)),
         }
@@ -32,39 +47,57 @@ pub fn remove_old(
     (removed, left)
 }
 
-/// Removes a recording whose files are all there, and no other; the manifest last, so that one that was removed in part is
-/// still known for what it is.
-fn remove(dir: &Path) -> Result<(), String> {
-    let recording = Recording::open(dir).map_err(|e| e.to_string())?;
-    if recording.is_running() {
-        return Err("somebody writes it".to_owned());
-    }
+/// The files of a recording, and what is in its directory beside them as an error.
+fn files_of(dir: &Path) -> Result<BTreeSet<String>, String> {
     let mut files = BTreeSet::new();
     for entry in fs::read_dir(dir).map_err(|e| e.to_string())? {
         let entry = entry.map_err(|e| e.to_string())?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let known =
-            [MANIFEST, EVENTS].contains(&name.as_str()) || segment_ordinal(&name, "parquet").is_some();
+        let known = [MANIFEST, REMOVED, EVENTS].contains(&name.as_str())
+            || segment_ordinal(&name, "parquet").is_some();
         if !known || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             return Err(format!("{name} in it is not of a whole recording"));
         }
         files.insert(name);
     }
+    Ok(files)
+}
+
+/// Whether it may be removed: its files are all there, and no other, and nobody writes it.
+fn check(dir: &Path) -> Result<(), String> {
+    let recording = Recording::open(dir).map_err(|e| e.to_string())?;
+    if recording.is_running() {
+        return Err("somebody writes it".to_owned());
+    }
+    let files = files_of(dir)?;
     let listed = recording.listed().keys().map(|&ordinal| segment_name(ordinal, "parquet"));
-    if let Some(missing) = listed.chain([EVENTS.to_owned()]).find(|name| !files.contains(name)) {
-        return Err(format!("{missing} is missing"));
+    match listed.chain([EVENTS.to_owned()]).find(|name| !files.contains(name)) {
+        Some(missing) => Err(format!("{missing} is missing")),
+        None => Ok(()),
     }
-    let (last, first): (Vec<&String>, Vec<&String>) = files.iter().partition(|name| *name == MANIFEST);
-    for name in first.into_iter().chain(last) {
-        fs::remove_file(dir.join(name)).map_err(|e| format!("{name} cannot be removed: {e}"))?;
+}
+
+/// Removes a recording that was looked at, or what an interrupted removal left of one. Its manifest gets another name first, which
+/// says so: no reader takes what is left for a recording with damage, and the next removal knows that nobody else took its files
+/// away. It goes last.
+fn remove(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
+    let files = files_of(dir)?;
+    if files.contains(MANIFEST) {
+        disk.rename(&dir.join(MANIFEST), &dir.join(REMOVED)).map_err(|e| format!("{MANIFEST}: {e}"))?;
+        disk.sync_dir(dir).map_err(|e| format!("its directory cannot be synced: {e}"))?;
     }
-    fs::remove_dir(dir).map_err(|e| format!("its directory cannot be removed: {e}"))
+    let others = files.iter().map(String::as_str).filter(|name| ![MANIFEST, REMOVED].contains(name));
+    for name in others.chain([REMOVED]) {
+        disk.remove(&dir.join(name)).map_err(|e| format!("{name} cannot be removed: {e}"))?;
+    }
+    disk.remove_dir(dir).map_err(|e| format!("its directory cannot be removed: {e}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Recorder, Tool};
+    use crate::tests::durable::{Fault, FaultyDisk};
+    use crate::{Recorder, Tool, recordings_in};
     use fathom_core::sample::Sample;
 
     fn at(second: i64) -> Timestamp {
@@ -115,5 +148,56 @@ mod tests {
         }
         assert!(dir("a file").exists() && elsewhere.path().join("r").join("samples-00000.parquet").exists());
         assert!(!dir("old").exists());
+    }
+
+    /// The log went first, and the next removals refused what was left for ever: "events.jsonl is missing".
+    #[test]
+    fn a_removal_that_is_interrupted_anywhere_is_taken_up() {
+        let ours = |manifest: &Manifest| manifest.label == "ours";
+        for sound in 0.. {
+            let home = tempfile::tempdir().unwrap();
+            let dir = home.path().join("old");
+            recorded(&dir, "ours", Some(10));
+            let (disk, disk_of_the_next) =
+                (FaultyDisk::new(sound, Fault::Dead), FaultyDisk::new(u64::MAX, Fault::Dead));
+            let (removed, _) = remove_old_on(disk.as_ref(), home.path(), at(50), ours);
+            if !removed.is_empty() {
+                assert_eq!(sound, 6, "a rename, a sync, three files, and the directory");
+                break;
+            }
+            assert_eq!(dir.join(MANIFEST).exists(), sound == 0, "{sound}");
+            // Where it is young yet, or another's, it stays.
+            for (before, is_ours) in [(at(5), true), (at(50), false)] {
+                let next = remove_old_on(disk_of_the_next.as_ref(), home.path(), before, |_| is_ours);
+                assert_eq!(next, (vec![], vec![]), "{sound}");
+            }
+            // What lies there is no recording with damage.
+            let is_recording = Recording::open(&recordings_in(home.path())[0]).is_ok();
+            assert_eq!(is_recording, sound == 0, "{sound}");
+            let next = remove_old_on(disk_of_the_next.as_ref(), home.path(), at(50), ours);
+            if sound == 5 {
+                // Empty, it could be anybody's.
+                assert_eq!((next, fs::read_dir(&dir).unwrap().count()), ((vec![], vec![]), 0));
+                continue;
+            }
+            assert_eq!(next, (vec![dir.clone()], vec![]), "{sound}");
+            assert!(!dir.exists(), "{sound}");
+        }
+    }
+
+    /// Somebody put a file there meanwhile.
+    #[test]
+    fn what_is_somebody_s_own_in_the_rest_of_a_removal_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("old");
+        recorded(&dir, "ours", Some(10));
+        let disk = FaultyDisk::new(3, Fault::Dead);
+        assert_eq!(remove_old_on(disk.as_ref(), home.path(), at(50), |_| true).0, Vec::<PathBuf>::new());
+        fs::write(dir.join("notes.txt"), "mine").unwrap();
+        let (removed, left) = remove_old(home.path(), at(50), |_| true);
+        assert_eq!((removed.len(), left.len()), (0, 1), "{left:?}");
+        assert!(dir.join("notes.txt").exists());
+        fs::remove_file(dir.join("notes.txt")).unwrap();
+        assert_eq!(remove_old(home.path(), at(50), |_| true), (vec![dir], vec![]));
     }
 }

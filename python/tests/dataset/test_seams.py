@@ -2,7 +2,8 @@
 
 import json
 
-from fathometer.dataset.events import connections, event_of, stalls
+from fathometer.dataset.events import MAX_LINE, connections, event_of, read_events, stalls
+from fathometer.dataset.follow import RecordingFollower
 
 SECOND = 1_000_000_000
 SEAM = {
@@ -59,3 +60,63 @@ def test_connections_that_stay_open_are_known_from_the_seam_on():
     assert (three.id, four.id) == (3, 4)
     assert {three.opened_ns, four.opened_ns} == {seam.at_ns}
     assert (three.remote, three.closed_ns, three.cause) == ("192.0.2.7:7", None, None)
+
+
+MANY = 20_000
+
+
+def lines_of_many():
+    """A seam with `MANY` connections, all in a stall: in lines, none too long (schema/recording.md)."""
+    stall = {"seq": 2, "outstanding": 1, "threshold_ns": SECOND // 5, "since_ns": 97 * SECOND}
+    all_of_them = [
+        {"connection": n, "samples": 2, "lane": n, "remote": "192.0.2.7:65535", "stall": stall}
+        for n in range(MANY)
+    ]
+    outages = [
+        {"lane": MANY, "began_at": "2026-11-22T09:00:00Z", "began_ns": SECOND, "tried": True, "down_ns": 1}
+    ]
+    seam = {k: v for k, v in SEAM.items() if k != "connections"}
+    part = {"at": SEAM["at"], "mono_ns": SEAM["mono_ns"], "kind": "recording.carries"}
+    carried = [{"connections": all_of_them[at : at + 1_500]} for at in range(0, MANY, 1_500)]
+    carried[-1]["outages"] = outages
+    parts = [{**part, "part": n + 1, **some} for n, some in enumerate(carried)]
+    events = [*parts, {**seam, "parts": len(parts), "connections": []}, ENDED]
+    lines = [json.dumps(event) + "\n" for event in events]
+    assert sum(map(len, lines)) > 2 * MAX_LINE
+    assert max(map(len, lines)) < MAX_LINE
+    return lines, len(parts)
+
+
+def test_a_seam_of_many_connections_in_several_lines_is_one_event(tmp_path):
+    """It was one line of megabytes: nothing behind it was read, and so no row of a closed segment."""
+    lines, parts = lines_of_many()
+    # What a kill left of the same seam stands before the whole of it.
+    (tmp_path / "events.jsonl").write_text("".join([*lines[: parts // 2], *lines]))
+    events, damage = read_events(tmp_path)
+    assert damage == ()
+    assert [e.kind for e in events] == ["recording.continues", "stall.ended"]
+    every = stalls(events)
+    assert [stall.connection for stall in every] == list(range(MANY))
+    assert [stall.connection for stall in every if stall.ended_ns is not None] == [4]
+    assert len(connections(events)) == MANY
+    assert [outage["lane"] for outage in events[0].fields["outages"]] == [MANY]
+
+
+def test_a_live_view_joins_the_lines_of_a_seam_over_several_looks(tmp_path):
+    lines, parts = lines_of_many()
+    follower, told = RecordingFollower(samples=False), []
+    for at in (0, parts // 2):
+        (tmp_path / "events.jsonl").write_text("".join(lines[: parts // 2] if at == 0 else lines))
+        told += follower.poll(tmp_path).events
+    assert len(connections(told)) == MANY
+
+
+def test_a_seam_that_lacks_a_line_is_damage_and_what_follows_is_read(tmp_path):
+    lines, parts = lines_of_many()
+    for missing in (0, parts // 2, parts - 1):
+        (tmp_path / "events.jsonl").write_text("".join([*lines[:missing], *lines[missing + 1 :]]))
+        events, damage = read_events(tmp_path)
+        assert [e.kind for e in events] == ["stall.ended"]
+        (one,) = damage
+        assert "are missing" in one.reason
+        assert not one.torn

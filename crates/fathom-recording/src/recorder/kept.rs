@@ -41,6 +41,11 @@ impl Kept {
 
     /// Keeps an event, of which this is the line.
     pub(super) fn push(&mut self, event: &Event, line: &[u8]) {
+        if let EventKind::RecordingRotated { .. } | EventKind::RecordingContinues { .. } = event.kind {
+            // One at either end of a recording, which is nothing without it.
+            let lines = if self.full { &mut self.ends } else { &mut self.lines };
+            return lines.extend_from_slice(line);
+        }
         self.full |= self.lines.len() + line.len() > LINES;
         if !self.full {
             return self.lines.extend_from_slice(line);

@@ -5,6 +5,7 @@ use super::syncer::Unsynced;
 use super::{ENDS_EVERY_NS, KEPT_AT_MOST, Recorder};
 use crate::checksum::LogSum;
 use crate::disk::Disk;
+use crate::events::lines_of;
 use crate::{EVENTS, Error};
 use fathom_core::event::{Event, EventKind};
 use std::path::Path;
@@ -53,6 +54,8 @@ impl Recorder {
     /// On a full disk an event takes the reserve; where that is used up too, it is written when there is room again. An event
     /// that cannot be written for another reason is tried again.
     ///
+    /// One that is longer than the longest line that readers take is left out, and a note says so.
+    ///
     /// `schedule.progress` is kept beside the log, for recovery.
     pub fn event(&mut self, event: &Event) -> Result<(), Error> {
         if let EventKind::ScheduleProgress { due, sent } = &event.kind {
@@ -63,7 +66,14 @@ impl Recorder {
         if let (EventKind::ConnectionClosed { .. }, Some(connection)) = (&event.kind, event.connection) {
             self.progress.note_end(connection);
         }
-        let line = self.line(event)?;
+        let line = match self.line(event) {
+            Err(error @ Error::TooLong { .. }) => {
+                tracing::error!(%error);
+                let kind = EventKind::Note { text: error.to_string() };
+                return self.event(&Event { kind, ..*event });
+            }
+            line => line?,
+        };
         let ends = matches!(event.kind, EventKind::ConnectionClosed { .. });
         let waits = ends && !self.pending.is_empty();
         if self.kept.is_empty() && !waits {
@@ -110,11 +120,9 @@ impl Recorder {
         self.write_kept(true)
     }
 
+    /// The line of an event; of a seam of many connections several.
     pub(super) fn line(&self, event: &Event) -> Result<Vec<u8>, Error> {
-        let mut line = serde_json::to_vec(event)
-            .map_err(|e| Error::Segment { path: self.dir.join(EVENTS), reason: e.to_string() })?;
-        line.push(b'\n');
-        Ok(line)
+        lines_of(&self.dir.join(EVENTS), event)
     }
 
     pub(super) fn append_event(&mut self, line: &[u8]) -> Result<(), Error> {

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 
-/// More than the file ever holds, in bytes: a hundred thousand connections.
-const LONGEST: u64 = 4 << 20;
+/// More than the file ever holds, in bytes: a million connections (as many as `--connections` allows), each of 34 at most.
+const LONGEST: u64 = 64 << 20;
 
 /// The content of the file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -1,16 +1,15 @@
 //! The seam of a rotation: a run goes on in another recording, and one rename decides from when on.
 //!
 //! Until then the recording before tells what a kill takes, and from then on the next one does, by `.progress`, which is renamed from
-//! the one to the other. Beside it the one before has the line that will be the last of the run in its log (`.seam`). So what a killed probe
+//! the one to the other. Beside it the one before has what will be the last of the run in its log (`.seam`). So what a killed probe
 //! left says whether there was a seam: `.seam` beside `.progress`, and there was none; `.seam` alone, and recovery completes the log.
 
 use super::{Recorder, progress};
 use crate::disk::Disk;
-use crate::events::MAX_LINE;
+use crate::events::{Entry, Events};
 use crate::{Error, PROGRESS, SEAM};
 use fathom_core::event::{Event, EventKind};
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::Path;
 
 impl Recorder {
@@ -37,8 +36,8 @@ impl Recorder {
             next.write_progress();
             progress::remove(self.disk.as_ref(), &self.dir);
         }
-        // An event that waits for room is in no file yet.
-        if moved.is_err() || (written.is_ok() && self.kept.is_empty()) {
+        // An event that waits for room is in no file yet. Where that room never comes, `.seam` stays.
+        if written.is_ok() && self.kept.is_empty() {
             remove(self.disk.as_ref(), &self.dir);
         }
         written
@@ -60,10 +59,14 @@ pub(crate) fn left(dir: &Path) -> Option<Event> {
     if dir.join(PROGRESS).symlink_metadata().is_ok() {
         return None;
     }
-    let mut text = String::new();
-    crate::plain::open(&dir.join(SEAM)).ok()?.take(MAX_LINE).read_to_string(&mut text).ok()?;
-    let event = serde_json::from_str(&text).ok()?;
-    matches!(event, Event { kind: EventKind::RecordingRotated { .. }, .. }).then_some(event)
+    let mut last = None;
+    for entry in Events::in_file(&dir.join(SEAM)).ok()? {
+        last = Some(entry.ok()?);
+    }
+    match last? {
+        Entry::Known(event @ Event { kind: EventKind::RecordingRotated { .. }, .. }) => Some(event),
+        _ => None,
+    }
 }
 
 /// Removes it: the log has it, or there was no seam.

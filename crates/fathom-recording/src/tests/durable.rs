@@ -4,25 +4,29 @@ use super::*;
 use crate::disk::{Disk, RealDisk};
 use crate::recover::recover_on;
 use crate::{Error, Recorder, recover, verify};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// How a disk fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// This one operation; the disk works again afterwards.
     Once(io::ErrorKind),
     /// This and every later one: what a process that is killed here leaves behind.
     Dead,
     /// No space for data from here on, but for what was given back.
     Full,
+    /// The same, and others take what is given back.
+    FullForGood,
 }
 
 /// A disk that does `sound` operations and then fails. A failing write leaves half of its bytes behind.
 #[derive(Debug)]
-pub(super) struct FaultyDisk {
+pub(crate) struct FaultyDisk {
     sound: u64,
     fault: Fault,
     pub(super) done: AtomicU64,
@@ -30,7 +34,7 @@ pub(super) struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    pub(super) fn new(sound: u64, fault: Fault) -> Arc<Self> {
+    pub(crate) fn new(sound: u64, fault: Fault) -> Arc<Self> {
         Arc::new(Self { sound, fault, done: AtomicU64::new(0), freed: AtomicU64::new(0) })
     }
 
@@ -39,6 +43,7 @@ impl FaultyDisk {
         match self.fault {
             Fault::Once(kind) if n == self.sound => Err(kind.into()),
             Fault::Dead if n >= self.sound => Err(io::Error::other("the process was killed")),
+            Fault::FullForGood if n >= self.sound && needed > 0 => Err(io::ErrorKind::StorageFull.into()),
             Fault::Full if n >= self.sound && needed > 0 => {
                 let spend = |free: u64| free.checked_sub(needed);
                 self.freed
@@ -85,6 +90,9 @@ impl Disk for FaultyDisk {
             self.freed.fetch_add(facts.len(), Ordering::Relaxed);
         }
         RealDisk.remove(path)
+    }
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.may(0).and_then(|()| RealDisk.remove_dir(dir))
     }
     fn sync_dir(&self, _: &Path) -> io::Result<()> {
         self.may(0)
@@ -201,4 +209,37 @@ fn a_recovery_that_is_itself_interrupted_is_taken_up_again() {
         let ended_at = Recording::open(&dir).unwrap().manifest().ended_at;
         assert!(ended_at.is_some_and(|at| at < Timestamp::MAX), "{ended_at:?} {evidence}");
     }
+}
+
+/// Keeps the names that a power failure would take: those in directories that were not synced since.
+#[derive(Debug, Default)]
+struct NotingDisk(Mutex<BTreeSet<PathBuf>>);
+
+impl Disk for NotingDisk {
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.lock().unwrap().insert(dir.to_owned());
+        Ok(())
+    }
+}
+
+/// A power failure took the directory of a recording whose every row had been synced: its own name was in no journal yet.
+#[test]
+fn the_names_of_directories_that_are_made_are_synced_too() {
+    let home = tempfile::tempdir().unwrap();
+    let synced_for = |dir: &Path| {
+        let disk = Arc::new(NotingDisk::default());
+        Recorder::create_on(Arc::clone(&disk) as Arc<dyn Disk>, dir, manifest(), SMALL).unwrap();
+        disk.0.lock().unwrap().clone()
+    };
+    let [above, kept] = ["above", "above/kept"].map(|name| home.path().join(name));
+    let (first, second) = (kept.join("first"), kept.join("second"));
+    assert_eq!(
+        synced_for(&first),
+        BTreeSet::from([home.path().to_owned(), above, kept.clone(), first.clone()])
+    );
+    // What was there already somebody else has made.
+    assert_eq!(synced_for(&second), BTreeSet::from([kept, second.clone()]));
+    let there = home.path().join("there");
+    std::fs::create_dir(&there).unwrap();
+    assert_eq!(synced_for(&there), BTreeSet::from([there.clone()]));
 }

@@ -4,10 +4,11 @@ mod clients;
 mod closings;
 mod conservation;
 mod damaged;
-mod durable;
+pub(crate) mod durable;
 mod golden;
 mod killed;
 mod layouts;
+mod many;
 mod mended;
 #[cfg(unix)]
 mod modes;

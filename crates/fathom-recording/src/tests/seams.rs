@@ -19,6 +19,17 @@ use std::sync::atomic::Ordering;
 /// What was sent on connections 0 to 2.
 const SENT: [u64; 3] = [40, 25, 7];
 
+/// What comes before a seam and behind it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Course {
+    /// Rows are written before it, and two behind it; then comes a kill.
+    Killed,
+    /// Rows are written by the end of the recording that has them, which comes at once.
+    Closed,
+    /// What was out comes back behind it, and both recordings end.
+    Ended,
+}
+
 /// A run and its two recordings, and how many operations of the disk there had been at moments of it.
 struct Run {
     home: tempfile::TempDir,
@@ -33,19 +44,29 @@ impl Run {
     }
 }
 
-fn event(connection: Option<u32>, kind: EventKind) -> Event {
+pub(super) fn event(connection: Option<u32>, kind: EventKind) -> Event {
     Event { at: manifest().started_at, mono_ns: SECOND, connection, kind }
 }
 
-fn begun(disk: &Arc<FaultyDisk>, dir: &Path, mode: &str) -> Recorder {
+pub(super) fn begun(disk: &Arc<FaultyDisk>, dir: &Path, mode: &str) -> Recorder {
     let mut manifest = manifest();
     manifest.probe = serde_json::json!({ "mode": mode });
     Recorder::create_on(Arc::clone(disk) as Arc<dyn Disk>, dir, manifest, Options::default()).unwrap()
 }
 
+fn closed(connection: u32) -> Event {
+    let (cause, verdict, errno, age_ns) = (ClosingCause::Finished, None, None, 1);
+    let evidence = Evidence { sent: SENT[connection as usize], ..Evidence::default() };
+    event(Some(connection), EventKind::ConnectionClosed { cause, verdict, errno, age_ns, evidence })
+}
+
 /// Connection 0 has rows and samples behind them that are out; 1 lacks some, between others where they are datagrams, and a stall of
 /// it names the first one; 2 is over before the seam. The rows of the second recording were out at it.
 fn run(disk: &Arc<FaultyDisk>, mode: &str) -> Run {
+    run_as(disk, mode, Course::Killed)
+}
+
+fn run_as(disk: &Arc<FaultyDisk>, mode: &str, course: Course) -> Run {
     let home = tempfile::tempdir().unwrap();
     let (mut tally, mut run) =
         (Tally::default(), Run { home, before_the_seam: 0, behind_the_seam: 0, in_all: 0 });
@@ -66,22 +87,16 @@ fn run(disk: &Arc<FaultyDisk>, mode: &str) -> Run {
     let stalled = EventKind::StallBegan { seq: 15, outstanding: 10, threshold_ns: 1 };
     both(&mut tally, &mut first, &event(Some(1), stalled));
     let of_the_second = if mode == "udp" { vec![0, 1, 4, 9, 14] } else { (0..15).collect() };
-    let rows = [(0, (0..10).collect()), (1, of_the_second), (2, (0..SENT[2]).collect::<Vec<_>>())];
-    for (connection, seq) in
-        rows.into_iter().flat_map(|(of, seqs)| seqs.into_iter().map(move |seq| (of, seq)))
-    {
+    let before = [(0, (0..10).collect()), (1, of_the_second), (2, (0..SENT[2]).collect::<Vec<_>>())];
+    for (connection, seq) in before.iter().flat_map(|(of, seqs)| seqs.iter().map(|seq| (*of, *seq))) {
         let row = Sample { connection, seq, ..sample(0) };
         tally.sample(&row);
         first.push(&row).unwrap();
     }
-    let (cause, verdict, errno, age_ns) = (ClosingCause::Finished, None, None, 1);
-    let evidence = Evidence { sent: SENT[2], ..Evidence::default() };
-    both(
-        &mut tally,
-        &mut first,
-        &event(Some(2), EventKind::ConnectionClosed { cause, verdict, errno, age_ns, evidence }),
-    );
-    first.flush(SECOND).unwrap();
+    both(&mut tally, &mut first, &closed(2));
+    if course != Course::Closed {
+        first.flush(SECOND).unwrap();
+    }
 
     let mut second = begun(disk, &b, mode);
     run.before_the_seam = disk.done.load(Ordering::Relaxed);
@@ -93,17 +108,36 @@ fn run(disk: &Arc<FaultyDisk>, mode: &str) -> Run {
         // What becomes of its last event the recorder knows.
         let _ = first.goes_on_in(&mut second, &tally.sent_with_gaps(), &rotated);
         run.behind_the_seam = disk.done.load(Ordering::Relaxed);
-        for seq in 10..12 {
-            let _ = second.push(&Sample { connection: 0, seq, ..sample(0) });
+        match course {
+            Course::Killed => {
+                for seq in 10..12 {
+                    let _ = second.push(&Sample { connection: 0, seq, ..sample(0) });
+                }
+                let _ = second.flush(2 * SECOND);
+            }
+            Course::Closed => drop(first.finish(manifest().started_at, 2 * SECOND)),
+            Course::Ended => {
+                // Rows that were last written just now wait for the end.
+                let _ = second.flush(SECOND);
+                let mut push = |connection, seq| drop(second.push(&Sample { connection, seq, ..sample(0) }));
+                (10..SENT[0]).for_each(|seq| push(0, seq));
+                let lacked = (0..SENT[1]).filter(|seq| !before[1].1.contains(seq));
+                lacked.for_each(|seq| push(1, seq));
+                let due = EventKind::ScheduleEnded { due: SENT.iter().sum() };
+                for event in [closed(0), closed(1), event(None, due)] {
+                    let _ = second.event(&event);
+                }
+                let _ = first.finish(manifest().started_at, 2 * SECOND);
+                let _ = second.finish(manifest().started_at, 2 * SECOND);
+            }
         }
-        let _ = second.flush(2 * SECOND);
     }
     run.in_all = disk.done.load(Ordering::Relaxed);
     run
 }
 
 /// Recovers it, and gives the losses that are told. Nothing is synced: the machine stays up.
-fn lost(dir: &Path) -> Vec<(Option<u32>, u64)> {
+pub(super) fn lost(dir: &Path) -> Vec<(Option<u32>, u64)> {
     let recover =
         || recover_on(FaultyDisk::new(u64::MAX, Fault::Dead).as_ref(), dir, manifest().started_at).unwrap();
     recover();
@@ -169,6 +203,42 @@ fn a_seam_of_which_an_operation_fails_tells_each_sample_once() {
                 let run = run(&FaultyDisk::new(sound, Fault::Once(kind)), mode);
                 hold(&run, [0, 1], &format!("{mode}, {kind:?} at operation {sound}"));
             }
+        }
+    }
+}
+
+/// The first recording's last word waited for room, which never came: its end removed `.seam` with it, and what it counted was told
+/// by nobody, or by both.
+#[test]
+fn a_disk_that_stays_full_takes_no_word_of_a_seam_that_was_made() {
+    for mode in ["tcp", "udp"] {
+        let whole = run_as(&FaultyDisk::new(u64::MAX, Fault::Dead), mode, Course::Closed);
+        hold(&whole, [0, 1], mode);
+        for fault in [Fault::Full, Fault::FullForGood] {
+            let mut made = 0;
+            for sound in whole.before_the_seam..whole.in_all {
+                let run = run_as(&FaultyDisk::new(sound, fault), mode, Course::Closed);
+                // While the disk is full nothing is promised; once this file was moved, it is.
+                if run.dirs()[1].join(".progress").exists() {
+                    made += 1;
+                    hold(&run, [0, 1], &format!("{mode}, {fault:?} from operation {sound}"));
+                }
+            }
+            assert!(made > 10, "{mode}, {fault:?}: {made}");
+        }
+    }
+}
+
+/// A recording's end removed `.progress` before it wrote the last rows: of samples that had been out for long a kill left no trace.
+#[test]
+fn wherever_a_kill_comes_in_the_ends_of_recordings_each_sample_is_told_once() {
+    for mode in ["tcp", "udp"] {
+        let whole = run_as(&FaultyDisk::new(u64::MAX, Fault::Dead), mode, Course::Ended);
+        hold(&whole, [0, 1], mode);
+        assert!(whole.in_all > whole.behind_the_seam + 20);
+        for sound in whole.behind_the_seam..whole.in_all {
+            let cut = run_as(&FaultyDisk::new(sound, Fault::Dead), mode, Course::Ended);
+            hold(&cut, [0, 1], &format!("{mode}, killed at operation {sound}"));
         }
     }
 }

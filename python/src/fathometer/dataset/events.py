@@ -25,7 +25,47 @@ from fathometer.errors import FathometerError
 from fathometer.reading import NO_FILE, NotAFileError, parsed
 
 MAX_LINE: Final = 1 << 20
-"""No event is longer: the largest is a cloud's notice."""
+"""No line is longer: who writes one splits what a seam carries, and refuses the rest."""
+_PART: Final = "recording.carries"
+
+
+class PartsMissingError(ValueError):
+    """Lines with what an event carries are not there."""
+
+
+class Parts:
+    """Joins what a run carries over a seam: it stands in lines before the event where one line would be too
+    long. Given every event in the order of the lines.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[Event] = []
+
+    def take(self, event: Event) -> Event | None:
+        """The event with what its parts carry; None: it is a part. What a kill left of earlier parts is
+        dropped with the next first one. Raises `PartsMissingError`.
+        """
+        if event.kind == _PART:
+            number = event.fields.get("part")
+            if number == 1:
+                self._parts = []
+            if number == len(self._parts) + 1:
+                self._parts.append(event)
+            return None
+        parts = event.fields.get("parts")
+        if event.kind not in {"recording.rotated", "recording.continues"} or parts is None:
+            return event
+        read, self._parts = self._parts, []
+        known = event.known and all(part.known for part in read)
+        if not known:
+            return replace(event, known=False)
+        if len(read) != parts:
+            raise PartsMissingError
+        lists = {
+            name: [one for part in (*read, event) for one in part.fields.get(name, ())]
+            for name in ("connections", "outages")
+        }
+        return replace(event, fields={**event.fields, **lists})
 
 
 def read_events(directory: Place) -> tuple[tuple[Event, ...], tuple[Damage, ...]]:
@@ -33,6 +73,7 @@ def read_events(directory: Place) -> tuple[tuple[Event, ...], tuple[Damage, ...]
     path = directory / EVENTS
     events: list[Event] = []
     damage: list[Damage] = []
+    parts = Parts()
     try:
         with lines_of(path) as file:
             # What is there now: a probe may be writing, and its next line may be half there.
@@ -49,7 +90,12 @@ def read_events(directory: Place) -> tuple[tuple[Event, ...], tuple[Damage, ...]
                 if event is None:
                     damage.append(Damage(EVENTS, at, len(line), False, "a line is no event"))
                 else:
-                    events.append(event)
+                    try:
+                        whole = parts.take(event)
+                        events.extend(() if whole is None else (whole,))
+                    except PartsMissingError:
+                        reason = "lines before it with what it carries are missing"
+                        damage.append(Damage(EVENTS, at, len(line), False, reason))
                 at += len(line)
     except FileNotFoundError:
         pass  # Interrupted before its first event.

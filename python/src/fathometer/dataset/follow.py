@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathometer.dataset.batches import known, numbers
-from fathometer.dataset.events import MAX_LINE, event_of
+from fathometer.dataset.events import MAX_LINE, Parts, PartsMissingError, event_of
 from fathometer.dataset.format import EVENTS, Flags, segment_name, segment_ordinal
 from fathometer.dataset.histogram import Ints
 from fathometer.dataset.manifest import read_manifest
@@ -96,6 +96,7 @@ class RecordingFollower:
         self._wants_samples = samples
         self._manifest = False
         self._events = Tail()
+        self._parts = Parts()
         self._places: dict[int, _Place] = {}
         """By segment, of those that are not read to their end."""
         self._done: set[int] = set()
@@ -109,9 +110,18 @@ class RecordingFollower:
                 self._manifest = True
             except FathometerError:
                 pass  # Not there yet.
-        events = tuple(e for line in self._events.lines(directory / EVENTS) if (e := event_of(line)))
+        lines = self._events.lines(directory / EVENTS)
+        events = tuple(e for line in lines if (e := self._whole(line)))
         parts, more = self._segments(directory) if self._wants_samples else ([], False)
         return NewOnDisk(manifest, events, _samples(parts), more)
+
+    def _whole(self, line: bytes) -> Event | None:
+        """The event of a line; None: it is none, or a part of one that follows."""
+        event = event_of(line)
+        try:
+            return None if event is None else self._parts.take(event)
+        except PartsMissingError:
+            return None
 
     def _segments(self, directory: FilePath) -> tuple[list[pa.Table], bool]:
         parts: list[pa.Table] = []
