@@ -142,6 +142,15 @@ def test_a_round_without_the_first_setting_says_nothing(tmp_path):
     assert sweep.each[1].ratio.count == 10
 
 
+@pytest.mark.parametrize(
+    ("ratios", "wanted"), [([3], 3), ([1, 4], 2), ([9, 1, 2], 2), ([32, 0.5, 2, 8], 4), ([0.25, 4] * 10, 1)]
+)
+def test_the_median_of_an_even_number_is_the_live_summary_s(ratios, wanted):
+    # The table of `fathom-core/query/ratio.rs`, by hand; a mean of the middle two is 5 of the fourth.
+    ratio, _ = ratio_of_units([np.array(ratios, dtype=float)], 0.95)
+    assert ratio.value == pytest.approx(wanted)
+
+
 @pytest.mark.parametrize("settings", [None, "all", [1, 2]])
 def test_what_is_no_sweep_is_read_as_before(tmp_path, settings):
     recording(tmp_path / "r", [sure(1, 2, 3)] * 3, settings=settings)

@@ -1,17 +1,18 @@
 """Settings of a database's queries that were asked in turn: each against the first.
 
 The rule is that of `fathom sql` (`fathom-core/query/sweep.rs`): of the ratio of a setting's time to the first
-one's in the same round, the median with the order-statistic interval (`stats.runs.median_of_runs`), at a
-level that makes the settings of a sweep one family (Bonferroni). The unit is a round where the settings share
-a session. Where each has connections of its own, of which one is not like another, it is what lies between
-two logins, as the median of its rounds on the scale of logarithms. Where a path has runs enough, a run is the
-unit, as in every comparison (docs/statistics.md); of several, but fewer, the units of all are taken together,
-and the interval is no narrower than what the runs differ by among themselves allows.
+one's in the same round, the median (on the scale of logarithms) with the order-statistic interval
+(`stats.runs.median_of_runs`), at a level that makes the settings of a sweep one family (Bonferroni). The unit
+is a round where the settings share a session. Where each has connections of its own, of which one is not like
+another, it is what lies between two logins, as the median of its rounds. Where a path has runs enough, a run
+is the unit, as in every comparison (docs/statistics.md); of several, but fewer, the units of all are taken
+together, and the interval is no narrower than what the runs differ by among themselves allows.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -123,7 +124,19 @@ def of_units(first: Queries, other: Queries, settings: int) -> NDArray[np.float6
     if not _has_own_sessions(other):
         return ratios
     logins = other.logins[_warm(other)][of_b]
-    return np.array([np.exp(np.median(np.log(ratios[logins == n]))) for n in np.unique(logins)])
+    return np.array([_middle(ratios[logins == n]) for n in np.unique(logins)])
+
+
+def _middle(ratios: NDArray[np.float64]) -> float:
+    """The median on the scale of logarithms, as the summary of a recording has it."""
+    return float(np.exp(np.median(np.log(ratios))))
+
+
+def _median_ratio(ratios: NDArray[np.float64], level: float) -> Estimate:
+    of_logs = median_of_runs(np.log(ratios), level)
+    ends = of_logs.interval
+    within = None if ends is None else Interval(math.exp(ends.low), math.exp(ends.high), ends.level)
+    return replace(of_logs, value=math.exp(of_logs.value), interval=within)
 
 
 def _warm(q: Queries) -> NDArray[np.bool_]:
@@ -135,13 +148,13 @@ def ratio_of_units(
 ) -> tuple[Estimate, Basis]:
     """The median ratio, of the units of each run."""
     some = [ratios for ratios in units if len(ratios)]
-    medians = np.array([np.median(ratios) for ratios in some])
+    medians = np.array([_middle(ratios) for ratios in some])
     if len(some) >= RUNS_TO_COMPARE:
-        by_run = median_of_runs(medians, level)
+        by_run = _median_ratio(medians, level)
         # Many settings ask for more runs than six.
         if by_run.interval is not None:
             return by_run, "runs"
-    return _no_surer(median_of_runs(np.concatenate([np.zeros(0), *some]), level), medians, level), unit
+    return _no_surer(_median_ratio(np.concatenate([np.zeros(0), *some]), level), medians, level), unit
 
 
 def _no_surer(of_units: Estimate, medians: NDArray[np.float64], level: float) -> Estimate:
