@@ -144,7 +144,7 @@ fn a_kill_within_the_seam_is_recovered() {
     hold(&whole, "killed behind it");
     // `seams.rs` kills at each operation of a seam of few.
     let quarter = (whole.seam.end() - whole.seam.start()).div_ceil(4) as usize;
-    for sound in whole.seam.clone().step_by(quarter) {
+    for sound in whole.seam.clone().skip(1).step_by(quarter) {
         hold(&run(sound, false), &format!("killed at operation {sound} of {:?}", whole.seam));
     }
 }
