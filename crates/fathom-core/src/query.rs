@@ -32,6 +32,7 @@ mod state;
 mod stood;
 mod sweep;
 mod timeline;
+mod turns;
 mod verdict;
 
 pub use busy::Room;
@@ -56,15 +57,43 @@ pub struct Rtt {
     pub ns: u64,
     /// The longest it may have been, ns.
     pub high_ns: u64,
+    /// What many of them take in the mean, ns.
+    pub mean_ns: u64,
+    /// How much one of them differs from the mean: the standard deviation, ns.
+    pub deviation_ns: u64,
+    /// Of how many these are.
+    pub of: u32,
+}
+
+/// What a look, or a round trip beside, may take longer than the path's round trip in a world that is well.
+const SLACK_NS: u64 = 5_000_000;
+
+/// A round trip that takes longer was held up.
+fn well_within(rtt_ns: u64) -> u64 {
+    rtt_ns.saturating_mul(2).saturating_add(SLACK_NS)
 }
 
 impl Rtt {
-    /// From round trips of the last moments: their least, median and greatest. `None`: there are none.
+    /// From round trips of the last moments: their least, median and greatest; the mean of them but for what held one up. `None`: there
+    /// are none.
     pub fn of(round_trips_ns: &[u64]) -> Option<Self> {
         let mut sorted = round_trips_ns.to_vec();
         sorted.sort_unstable();
         let (&low_ns, &high_ns) = (sorted.first()?, sorted.last()?);
-        Some(Self { low_ns, ns: sorted[(sorted.len() - 1) / 2], high_ns })
+        let ns = sorted[(sorted.len() - 1) / 2];
+        let well: Vec<f64> = sorted.iter().map(|&each| each.min(well_within(ns)) as f64).collect();
+        let mean = well.iter().sum::<f64>() / well.len() as f64;
+        let squares: f64 = well.iter().map(|each| (each - mean).powi(2)).sum();
+        let deviation = (squares / (well.len() - 1).max(1) as f64).sqrt();
+        let (mean_ns, deviation_ns) = (mean.round() as u64, deviation.round() as u64);
+        Some(Self { low_ns, ns, high_ns, mean_ns, deviation_ns, of: well.len() as u32 })
+    }
+
+    /// The same, where a usual one took no more than that.
+    #[must_use]
+    pub fn usually(self, ns: u64) -> Self {
+        let ns = self.ns.min(ns).max(self.low_ns);
+        Self { ns, mean_ns: self.mean_ns.saturating_sub(self.ns - ns), ..self }
     }
 
     /// The same, for a connection of which some round trip, with or without the server's time, took no more than `own_ns`.
@@ -79,6 +108,7 @@ impl Rtt {
         Self {
             low_ns: least_ns.saturating_sub(slower_ns.saturating_mul(10)),
             ns: self.ns - slower_ns,
+            mean_ns: self.mean_ns.saturating_sub(slower_ns),
             ..self
         }
     }

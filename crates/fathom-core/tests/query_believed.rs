@@ -58,7 +58,7 @@ impl World {
         let rtt = self.there_ns + self.back_ns;
         let end = REQUEST + self.server_ns() + self.path_ns();
         let mut line = Timeline::new(REQUEST);
-        line.request(REQUEST, Some(Rtt { low_ns: rtt, ns: rtt, high_ns: rtt }));
+        line.request(REQUEST, Rtt::of(&[rtt]));
         let mut asked = REQUEST + 3 * MS;
         for [later, taken, read, late] in self.looks.iter().cycle().take(2_000) {
             let taken_up = asked + self.there_ns + later + taken;

@@ -3,12 +3,17 @@
 
 #[path = "query_split/cases.rs"]
 mod cases;
+#[path = "world/chance.rs"]
+#[expect(dead_code, reason = "each world needs others of it")]
+mod chance;
 #[path = "query_split/cuts.rs"]
 mod cuts;
 #[path = "query_split/laws.rs"]
 mod laws;
 #[path = "query_split/pauses.rs"]
 mod pauses;
+#[path = "query_split/turns.rs"]
+mod turns;
 #[path = "query_split/world.rs"]
 mod world;
 

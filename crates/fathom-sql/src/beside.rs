@@ -389,7 +389,8 @@ mod tests {
         let all: Vec<_> = (1..=20).map(|i| (i * 101 * MS, MS + i)).collect();
         let rtt = known(&all).rtt(2_020 * MS + 50 * MS, ECHO_EVERY);
         // The last 16, from the fifth on.
-        assert_eq!(rtt, Some(Rtt { low_ns: MS + 5, ns: MS + 12, high_ns: MS + 20 }));
+        let rtt = rtt.map(|rtt| (rtt.low_ns, rtt.ns, rtt.high_ns, rtt.of));
+        assert_eq!(rtt, Some((MS + 5, MS + 12, MS + 20, 16)));
     }
 
     /// The reflector stopped answering ten seconds into a run of hours.

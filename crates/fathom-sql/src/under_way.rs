@@ -74,7 +74,7 @@ impl Habits {
         }
         let mut sorted: Vec<_> = self.looks_ns.iter().copied().collect();
         sorted.sort_unstable();
-        Rtt { ns: rtt.ns.min(sorted[sorted.len() / 2]).max(rtt.low_ns), ..rtt }
+        rtt.usually(sorted[sorted.len() / 2])
     }
 }
 

@@ -48,6 +48,8 @@ pub struct Split {
     pub open_ns: u64,
     /// Of that so much may be the client's.
     tied_ns: u64,
+    /// And so much is open because the path's round trips vary.
+    unsteady_ns: u64,
     /// A first wait had no round trip to be compared with.
     pub without_rtt: bool,
     /// Something was sent again, or round trips beside were held up.
@@ -71,13 +73,15 @@ const TIED: &str =
     "rows still came while the client worked on others, so that it or the path may have held them up";
 const HELD_UP: &str =
     "the path held up what was sent on it, or beside it, so that server and path cannot be told apart";
+const UNSTEADY: &str =
+    "the path's round trips vary too much for the server's time and the path's to be told apart";
 const SELDOM_SEEN: &str = "what the server did while it was waited for was not seen often enough";
 
 impl Split {
     /// As it was recorded: the parts, and why there are bounds alone.
     pub fn of_recording(wall_ns: u64, parts: [Part; 3], no_split: Option<&str>) -> Self {
         let why = |told: &str| {
-            [NO_RTT, TIED, HELD_UP, SELDOM_SEEN]
+            [NO_RTT, TIED, HELD_UP, UNSTEADY, SELDOM_SEEN]
                 .into_iter()
                 .find(|why| *why == told)
                 .unwrap_or("for a reason of a later version")
@@ -119,6 +123,7 @@ impl Split {
             None if self.open_ns as f64 <= OPEN_AT_MOST * self.wall_ns as f64 => None,
             None if self.without_rtt => Some(NO_RTT),
             None if self.tied_ns > self.open_ns / 2 => Some(TIED),
+            None if self.unsteady_ns > self.open_ns / 2 => Some(UNSTEADY),
             None if self.was_held_up => Some(HELD_UP),
             None => Some(SELDOM_SEEN),
         }
@@ -165,6 +170,20 @@ impl Split {
         for party in to {
             self.parts[*party as usize].high_ns += ns;
         }
+    }
+
+    /// So much of one party's estimate is rather the other's, as far as both bounds allow it.
+    pub(super) fn shift(&mut self, from: Party, to: Party, ns: u64) {
+        let (Part { low_ns, ns: has_ns, .. }, to_part) = (self.part(from), self.part(to));
+        let ns = ns.min(has_ns - low_ns).min(to_part.high_ns - to_part.ns);
+        self.parts[from as usize].ns -= ns;
+        self.parts[to as usize].ns += ns;
+    }
+
+    /// So much of the estimates is open, because the path's round trips vary.
+    pub(super) fn unsteady(&mut self, ns: u64) {
+        self.unsteady_ns = ns.min(self.wall_ns - self.open_ns);
+        self.open_ns += self.unsteady_ns;
     }
 
     /// No party has what surely is another's, however often it was doubted whether something is its own.

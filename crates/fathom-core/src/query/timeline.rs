@@ -5,20 +5,14 @@ use super::busy::{Busy, Room};
 use super::rate::Rate;
 use super::split::Party::{Client, Path, Server};
 use super::stood::Stood;
-use super::{Rtt, ServerState, Split};
+use super::turns::RoundTrips;
+use super::{Rtt, ServerState, Split, well_within};
 
 /// A lost answer is sent again after this and a round trip or two: "Whenever RTO is computed, if it is less than 1 second, then
 /// the RTO SHOULD be rounded up to 1 second" (RFC 6298, 2.4), of which Linux makes 200 ms (`TCP_RTO_MIN`).
 const AGAIN_NS: u64 = 200_000_000;
-/// What a look, or a round trip beside, may take longer than the path's round trip in a world that is well.
-const SLACK_NS: u64 = 5_000_000;
 /// A wait of less than this share of what was done before it may be chance.
 const TIE: u64 = 20;
-
-/// A round trip that takes longer was held up.
-fn well_within(rtt_ns: u64) -> u64 {
-    rtt_ns.saturating_mul(2).saturating_add(SLACK_NS)
-}
 
 /// One query: see the module above.
 #[derive(Debug, Clone)]
@@ -26,8 +20,7 @@ pub struct Timeline {
     began_ns: u64,
     /// Everything before is accounted for.
     now_ns: u64,
-    /// What is left of the turn's round trip.
-    rtt: Option<Rtt>,
+    round_trips: RoundTrips,
     /// Earlier looks are of the time before the turn.
     heeded_from_ns: u64,
     /// Nothing of the answer to the last request has come.
@@ -52,11 +45,8 @@ pub struct Timeline {
     seen: [Sums; SEEN.len()],
     /// What needs no look.
     sure: Split,
-    /// Of the server's first waits so much may have been the path's.
-    slower_path_ns: u64,
-    /// Of the path's round trips so much may have been the server's.
-    faster_path_ns: u64,
-    /// A lost answer of this turn is here again within this, beyond the round trip.
+    /// The server's kernel sends a lost answer again after this; of this turn it is here within the other, beyond the round trip.
+    again_ns: u64,
     again_within_ns: u64,
     /// Of this turn, the longest, and the longest of a path that is well; of all, what they were taken to be at most.
     rtt_high_ns: u64,
@@ -64,8 +54,6 @@ pub struct Timeline {
     rtt_most_ns: u64,
     /// Of the server's first waits so much may have been that of answers that were lost.
     lost_answers_ns: u64,
-    /// Round trips that were reckoned with: their sum, and of how many turns.
-    rtts_ns: (u64, u64),
     turns: u32,
     looks: u32,
     is_disordered: bool,
@@ -94,7 +82,7 @@ impl Timeline {
         Self {
             began_ns: now_ns,
             now_ns,
-            rtt: None,
+            round_trips: RoundTrips::default(),
             heeded_from_ns: 0,
             is_first: false,
             busy: Busy::default(),
@@ -109,14 +97,12 @@ impl Timeline {
             is_stale: false,
             seen: [Sums::default(); SEEN.len()],
             sure: Split::default(),
-            slower_path_ns: 0,
-            faster_path_ns: 0,
+            again_ns: AGAIN_NS,
             again_within_ns: 0,
             rtt_high_ns: 0,
             rtt_well_ns: 0,
             rtt_most_ns: 0,
             lost_answers_ns: 0,
-            rtts_ns: (0, 0),
             turns: 0,
             looks: 0,
             is_disordered: false,
@@ -132,6 +118,11 @@ impl Timeline {
         }
     }
 
+    /// The server's kernel sends what was lost again after so long at the least, where it is not Linux's.
+    pub fn sends_again_after(&mut self, ns: u64) {
+        self.again_ns = ns;
+    }
+
     /// Requests so far.
     pub fn turns(&self) -> u32 {
         self.turns
@@ -144,21 +135,20 @@ impl Timeline {
 
     /// The path's round trip that was reckoned with, of several turns the mean; `None`: none was known.
     pub fn rtt_ns(&self) -> Option<u64> {
-        self.rtts_ns.0.checked_div(self.rtts_ns.1)
+        self.round_trips.rtt_ns()
     }
 
     /// A request was handed to the kernel; what the path's round trip is at this moment, where that is known.
     pub fn request(&mut self, now_ns: u64, rtt: Option<Rtt>) {
         self.close_turn(now_ns);
-        self.rtt = rtt;
+        self.round_trips.begin(rtt);
         if let Some(rtt) = rtt {
-            self.rtts_ns = (self.rtts_ns.0.saturating_add(rtt.ns), self.rtts_ns.1 + 1);
             (self.rtt_high_ns, self.rtt_most_ns) = (rtt.high_ns, self.rtt_most_ns.max(rtt.ns));
             // One that a cut held up is remembered for a while, and would excuse the next cut.
             self.rtt_well_ns = rtt.high_ns.min(well_within(rtt.ns));
             // Where nothing is known from below, what it is taken to be says when room was answered.
             self.busy.round_trip(rtt.low_ns.max(rtt.ns / 2));
-            self.again_within_ns = AGAIN_NS.saturating_add(rtt.high_ns.saturating_mul(2));
+            self.again_within_ns = self.again_ns.saturating_add(rtt.high_ns.saturating_mul(2));
         }
         self.heeded_from_ns = self.now_ns + rtt.map_or(0, |rtt| rtt.ns);
         self.is_first = true;
@@ -285,7 +275,7 @@ impl Timeline {
     /// Whether it is no matter of the path's round trip, nor little beside what it is a look into.
     fn is_late(&self, asked_ns: u64, at_ns: u64) -> bool {
         let asked_ns = asked_ns.max(self.began_ns);
-        let little_ns = (at_ns.saturating_sub(self.before_ns) / 4).max(SLACK_NS);
+        let little_ns = (at_ns.saturating_sub(self.before_ns) / 4).max(super::SLACK_NS);
         at_ns.saturating_sub(asked_ns) > self.rtt_well_ns.saturating_add(little_ns)
     }
 
@@ -344,8 +334,7 @@ impl Timeline {
         doubts(&mut split, &spent, self.looks, carried, self.tie);
         let rest_ns = split.wall_ns - self.stood_ns;
         split.doubt(Client, &[Server, Path], self.busy.doubted_ns(self.bytes, rest_ns));
-        split.doubt(Server, &[Path], self.slower_path_ns);
-        split.doubt(Path, &[Server], self.faster_path_ns);
+        self.round_trips.doubt(&mut split);
         if !was_held_up {
             split.doubt(Server, &[Path], self.lost_answers_ns);
         }
@@ -353,6 +342,7 @@ impl Timeline {
         split.doubt(Path, &[], late_ns);
         split.may_be(Client, late_ns);
         split.agree();
+        self.round_trips.settle(&mut split);
         split
     }
 
@@ -399,21 +389,15 @@ impl Timeline {
             return;
         }
         // A first wait may come in pieces: what of the round trip is left over goes on to the next.
-        let Some(rtt) = &mut self.rtt else {
+        let Some(path) = self.round_trips.wait(ns) else {
             self.sure.without_rtt = true;
             self.since[index(Doing::FirstWithoutRtt)] += ns;
             return;
         };
-        let path = ns.min(rtt.ns);
         self.sure.give(Path, path);
         let unlooked_ns = unlooked_ns.min(ns - path);
         self.since[index(Doing::First)] += ns - path - unlooked_ns;
         self.since[index(Doing::FirstUnlooked)] += unlooked_ns;
-        self.faster_path_ns += path - ns.min(rtt.low_ns);
-        self.slower_path_ns += ns.min(rtt.high_ns) - path;
-        for left in [&mut rtt.low_ns, &mut rtt.ns, &mut rtt.high_ns] {
-            *left = left.saturating_sub(ns);
-        }
     }
 
     /// Of a wait, so much in which this process did not run: nothing had come, but nobody looked either.

@@ -332,7 +332,7 @@ impl World {
         let mut looks = self.looks(end).into_iter().peekable();
         let mut line = Timeline::new(0);
         let high_ns = self.rtt_ns.max(self.slow_echo_ns);
-        line.request(0, Some(Rtt { low_ns: self.rtt_ns, ns: self.rtt_ns, high_ns }));
+        line.request(0, Rtt::of(&[self.rtt_ns]).map(|rtt| Rtt { high_ns, ..rtt }));
         let mut pause = self.pause.map(|(from, ns)| (from, from + ns));
         if let Some((from, to)) = pause {
             line.stood(from, to);
