@@ -20,6 +20,8 @@ impl Recording {
         }
         let mut asked = Asked {
             target: self.manifest().reflector.address.clone(),
+            // A killed run tells no end.
+            encrypted: sql["encrypted"].as_bool(),
             fetch_size: sql["fetch_size"].as_u64().map(|rows| rows as u32),
             settings: sql["settings"].as_array().into_iter().flatten().filter_map(Setting::of).collect(),
             connections: match self.connections() {
@@ -35,7 +37,7 @@ impl Recording {
                 EventKind::Note { text } => asked.notes.push(text),
                 EventKind::SqlEnded { result } => {
                     asked.server_version = result["server_version"].as_str().map(str::to_owned);
-                    asked.encrypted = result["encrypted"].as_bool();
+                    asked.encrypted = result["encrypted"].as_bool().or(asked.encrypted);
                     asked.tds = result["tds"].clone();
                     for (at, setting) in asked.settings.iter_mut().enumerate() {
                         setting.tds = result["settings"][at]["tds"].clone();

@@ -329,6 +329,7 @@ fn probe(config: &Config, database: &str, facts: &Facts, settings: &[Setting], p
                 Target::Mysql(_) => "mysql",
             },
             "database": database,
+            "encrypted": facts.encrypted,
             "source": source,
             "think_ns": config.think.as_nanos() as u64,
             "count": config.count,
