@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("connection", "seq", "size", "sent_ns", DUE, "rtt_ns", "flags")
 """What the query reads; `_selected` makes them of a file."""
 _STORED: Final = tuple("lateness_ns" if c == DUE else c for c in COLUMNS)
-_OF_SPARK: Final = {"connection": "BIGINT", "seq": "DECIMAL(20, 0)", "size": "BIGINT", "flags": "INT"}
-"""As Spark reads unsigned numbers; the others are `BIGINT`."""
 _NEEDS: Final = {"duckdb": "duckdb", "clickhouse": "chdb", "spark": "pyspark"}
 ENGINES: Final = tuple(_NEEDS)
 
@@ -248,10 +246,7 @@ def _spark(batch: FilesOfOneQuery) -> tuple[pa.Table, pa.Table]:
         for name, *key in batch.files:
             alike.setdefault((key[0], key[1], bool(key[2])), []).append(name)
         for (ordinal, step, derived), files in alike.items():
-            # Told: else each of these would look for it in the files, by a job of its own.
-            shape = ", ".join(f"{c} {_OF_SPARK.get(c, 'BIGINT')}" for c in (COLUMNS if derived else _STORED))
-            reader = session.read.schema(shape).option("recursiveFileLookup", "false")
-            part = reader.parquet(*map(_escaped, files))
+            part = session.read.option("recursiveFileLookup", "false").parquet(*map(_escaped, files))
             part = part.selectExpr(*_selected(derived=derived), f"cast({ordinal} AS long) AS recording")
             part = part.withColumn("step_ns", f.lit(step).cast("long"))
             samples = part if samples is None else samples.unionAll(part)
