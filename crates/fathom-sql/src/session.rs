@@ -226,7 +226,7 @@ impl Session {
             match self.reader.next(&mut self.channel.inbox).map_err(|e| broke(login, &e))? {
                 Some(Item::Message(Message::NoticeResponse(_) | Message::NotificationResponse(_))) => {}
                 Some(Item::Message(message)) => return Ok(message),
-                Some(Item::Row) => {
+                Some(Item::Row | Item::Copied) => {
                     return Err(Error::run(format!("{} answers what was not asked", login.server.address())));
                 }
                 None => more(&mut self.channel, limit).map_err(|e| broke(login, &e))?,
