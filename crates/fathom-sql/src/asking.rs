@@ -328,7 +328,7 @@ impl<'a> Shared<'a> {
     }
 
     /// A session was lost: logs in for another, for as long as the server may let somebody in later; and where it says that it will not,
-    /// for as long as others have a session.
+    /// for as long as others have a session, unless it is the user or the password that it does not want.
     fn log_in_again(&self, turns: &mut Turns<'_>, plan: &Plan<'_>, asked: u64, connection: u64) -> bool {
         self.alive.fetch_sub(1, Ordering::Relaxed);
         let (lost_ns, lost_from) = (mono_ns(), self.book().outcome.queries());
@@ -336,7 +336,7 @@ impl<'a> Shared<'a> {
         let outcome = loop {
             tries += 1;
             let Err(error) = turns.log_in_again() else { break Ok(()) };
-            let may_pass = error.passes() || self.alive.load(Ordering::Relaxed) > 0;
+            let may_pass = error.passes() || (!error.is_barred() && self.alive.load(Ordering::Relaxed) > 0);
             let next_ns = retries.next(may_pass).filter(|next_ns| !plan.is_over(*next_ns, asked));
             if next_ns.is_none_or(|next_ns| !self.wait_until(next_ns)) {
                 break Err(error);

@@ -6,6 +6,7 @@
 use crate::channel::set_up;
 use crate::limit::{Limit, is_ended};
 use crate::link::{Open, Peer, SETUP_EVERY, WITHIN, limit};
+use crate::measured::Measured;
 use crate::record::Record;
 use crate::stood::Clock;
 use crate::stop::LEAVE_WITHIN;
@@ -26,6 +27,8 @@ const FIRST: usize = 5;
 const FIRST_EVERY: Duration = Duration::from_millis(20);
 /// The newest is of the path as it is for so many times as long as from one to the next.
 const FRESH: u64 = 4;
+/// A server that lets nobody in is asked so often, each time after twice as long: in all for a minute.
+const MOST_REFUSALS: u32 = 8;
 
 /// A round trip, and when its answer came.
 #[derive(Debug, Clone, Copy)]
@@ -39,10 +42,12 @@ struct Known {
     round_trips: VecDeque<RoundTrip>,
     tries: usize,
     failed: u64,
+    /// The server lets nobody in who would measure.
+    is_refused: bool,
     /// When something of the other end came last, a refusal too; 0: nothing has.
     heard_ns: u64,
     is_over: bool,
-    /// One is under way since then.
+    /// One is on the way since then.
     since_ns: Option<u64>,
     /// The longest that one took since each connection that asks last wanted to know, answered or not.
     slowest_ns: Vec<u64>,
@@ -51,6 +56,11 @@ struct Known {
 }
 
 impl Known {
+    /// Whether the first are still to come.
+    fn is_awaited(&self) -> bool {
+        self.tries < FIRST && !self.is_refused
+    }
+
     /// Takes one.
     fn answered(&mut self, round_trip: RoundTrip) {
         self.round_trips.push_back(round_trip);
@@ -95,7 +105,7 @@ impl Beside {
         let spawned = std::thread::Builder::new().name("beside".into()).spawn(run);
         spawned.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
         let patience = Limit::within(WITHIN, stop, clock).impatient();
-        while beside.known().tries < FIRST && patience.check().is_ok() {
+        while beside.known().is_awaited() && patience.check().is_ok() {
             drop(beside.shared.1.wait_timeout(beside.known(), Limit::PIECE));
         }
         Ok(beside)
@@ -164,7 +174,7 @@ impl Beside {
 
     fn measure(&self, peer: &Peer, stop: &Stop, record: &Record, clock: &Clock) {
         let mut running = clock.running();
-        let mut open: Option<Open> = None;
+        let (mut open, mut refusals): (Option<Open>, u32) = (None, 0);
         let (mut connection, mut due_ns) = (0, mono_ns());
         while !stop.is_over() {
             let now = mono_ns();
@@ -174,15 +184,14 @@ impl Beside {
             }
             let sent_ns = mono_ns();
             self.known().since_ns = Some(sent_ns);
-            // By the kernel's own measure of a set-up, which has nobody's wake-up in it.
-            let mut kernel_ns = None;
+            let mut measured = None;
             let (sample, answered) = match peer {
                 &Peer::Port(remote) => {
                     let outcome = set_up(remote, &limit(stop, clock));
                     let rtt_ns = mono_ns() - sent_ns;
                     match &outcome {
                         Ok(stream) => {
-                            kernel_ns = socket::tcp_info(stream).map(|info| u64::from(info.srtt_us) * 1_000);
+                            measured = Some(Measured::of_set_up(rtt_ns, socket::tcp_info(stream).as_ref()));
                             record.opened(connection, remote, stream.local_addr().ok(), rtt_ns);
                         }
                         Err(error) => record.refused(connection, remote, error),
@@ -200,22 +209,28 @@ impl Beside {
                                 let took_ns = mono_ns() - sent_ns;
                                 record.opened(connection, remote, answerer.local_addr(), took_ns);
                                 open = Some(Open { answerer, connection, sent: 0, answered: 0 });
-                                connection += 1;
+                                (connection, refusals) = (connection + 1, 0);
                                 // Timed from its own sending.
                                 continue;
                             }
                             Err(error) => {
                                 self.listen(peer, Err(&error));
                                 record.refused(connection, remote, &error);
+                                connection += 1;
+                                due_ns = match refusal(&error) {
+                                    Some(refusal) => {
+                                        refusals += 1;
+                                        self.refused(refusals);
+                                        again_ns(now, refusal, refusals)
+                                    }
+                                    None => now + SETUP_EVERY.as_nanos() as u64,
+                                };
+                                self.note(Err(()), mono_ns() - sent_ns);
+                                continue;
                             }
                         }
                     }
-                    let Some(link) = &mut open else {
-                        connection += 1;
-                        self.note(Err(()), mono_ns() - sent_ns);
-                        due_ns = now + SETUP_EVERY.as_nanos() as u64;
-                        continue;
-                    };
+                    let Some(link) = &mut open else { continue };
                     let flags = if link.sent == 0 { Flags::FIRST_ON_CONNECTION } else { Flags::default() };
                     let sample = Sample {
                         connection: link.connection,
@@ -224,10 +239,13 @@ impl Beside {
                         flags,
                         ..Sample::default()
                     };
-                    let outcome = link.echo(stop, clock);
+                    // What the server's process keeps waiting is not on the way.
+                    let outcome = link.echo(stop, clock, || self.known().since_ns = None);
                     let rtt_ns = mono_ns() - sent_ns;
-                    if let Ok(Some(came_ns)) = outcome {
-                        kernel_ns = Some(came_ns.saturating_sub(sent_ns).min(rtt_ns));
+                    if let Ok(echo) = &outcome {
+                        let took_ns = echo.came_ns.map(|came_ns| came_ns.saturating_sub(sent_ns).min(rtt_ns));
+                        let took_ns = took_ns.filter(|took_ns| *took_ns > 0).unwrap_or(rtt_ns);
+                        measured = Some(Measured::of_ping(took_ns, echo.kernel.as_ref()));
                     }
                     (sample, outcome.map(|_| rtt_ns))
                 }
@@ -260,7 +278,7 @@ impl Beside {
                 }
                 _ => {}
             }
-            let answered = answered.map(|ns| kernel_ns.filter(|kernel_ns| *kernel_ns > 0).unwrap_or(ns));
+            let answered = answered.map(|ns| measured.unwrap_or_else(|| Measured::of(ns)));
             if has_stood {
                 let mut known = self.known();
                 (known.tries, known.since_ns) = (known.tries + 1, None);
@@ -288,18 +306,46 @@ impl Beside {
         }
     }
 
-    fn note(&self, outcome: Result<u64, ()>, took_ns: u64) {
+    /// The server let nobody in, so often in a row.
+    fn refused(&self, times: u32) {
+        let mut known = self.known();
+        // It has said so: nothing was held up.
+        (known.since_ns, known.is_refused) = (None, true);
+        if times == MOST_REFUSALS {
+            tracing::debug!("beside: the server lets nobody in who would measure");
+        }
+    }
+
+    fn note(&self, outcome: Result<Measured, ()>, took_ns: u64) {
         let mut known = self.known();
         known.tries += 1;
-        known.since_ns = None;
-        let ns = outcome.unwrap_or(took_ns);
-        known.slowest_ns.iter_mut().for_each(|slowest_ns| *slowest_ns = ns.max(*slowest_ns));
+        let was_on_the_way = known.since_ns.take().is_some();
+        let held_ns = match outcome {
+            Ok(measured) => measured.held_ns,
+            Err(()) if was_on_the_way => took_ns,
+            // The server had it, and its process did not answer.
+            Err(()) => 0,
+        };
+        known.slowest_ns.iter_mut().for_each(|slowest_ns| *slowest_ns = held_ns.max(*slowest_ns));
         match outcome {
-            Ok(ns) => known.answered(RoundTrip { at_ns: mono_ns(), ns }),
+            Ok(measured) => known.answered(RoundTrip { at_ns: mono_ns(), ns: measured.ns }),
             Err(()) => known.failed += 1,
         }
         self.shared.1.notify_all();
     }
+}
+
+/// What a server said that let nobody in.
+fn refusal(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref::<Error>().filter(|error| error.is_of_a_login())
+}
+
+/// When one who was refused so often in a row asks again, if ever.
+fn again_ns(now_ns: u64, refusal: &Error, times: u32) -> u64 {
+    if refusal.is_barred() || times >= MOST_REFUSALS {
+        return u64::MAX;
+    }
+    now_ns + (SETUP_EVERY.as_nanos() as u64) * (1 << (times - 1))
 }
 
 /// Whether it tells that the other end is there, and does not want: not that nothing came, or that no way leads to it.
@@ -312,6 +358,7 @@ fn is_of_the_other_end(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use crate::link::ECHO_EVERY;
+    use std::io::Write as _;
 
     #[test]
     fn a_refusal_is_a_sign_of_life_and_silence_is_none() {
@@ -338,12 +385,32 @@ mod tests {
         let beside =
             [beside[0].clone(), Beside { shared: Arc::clone(&beside[0].shared), ..beside[1].clone() }];
         beside[0].begin_slowest();
-        beside[0].note(Ok(9 * MS), 9 * MS);
+        let note = |outcome, took_ns| {
+            beside[0].known().since_ns = Some(1);
+            beside[0].note(outcome, took_ns);
+        };
+        note(Ok(Measured::of(9 * MS)), 9 * MS);
         beside[1].begin_slowest();
-        beside[0].note(Err(()), 5 * MS);
+        note(Err(()), 5 * MS);
         assert_eq!([0, 1].map(|of: usize| beside[of].slowest_ns(0, 0)), [9 * MS, 5 * MS]);
         beside[0].begin_slowest();
         assert_eq!([0, 1].map(|of: usize| beside[of].slowest_ns(0, 0)), [0, 5 * MS]);
+    }
+
+    /// The path is as it is when nothing is lost, and held up what was; what a server's process kept waiting was not on the way.
+    #[test]
+    fn what_was_held_up_is_what_was_on_the_way() {
+        let beside = Beside::nobody();
+        let after = |since_ns, outcome| {
+            beside.begin_slowest();
+            beside.known().since_ns = since_ns;
+            beside.note(outcome, 5_000 * MS);
+            beside.slowest_ns(0, 0)
+        };
+        let lost = Measured { ns: MS, held_ns: 1_001 * MS };
+        assert_eq!(after(Some(1), Ok(lost)), 1_001 * MS);
+        assert_eq!(beside.known().round_trips.back().unwrap().ns, MS);
+        assert_eq!([after(Some(1), Err(())), after(None, Err(()))], [5_000 * MS, 0]);
     }
 
     /// It was waited for, for five seconds, when the run was over.
@@ -374,6 +441,40 @@ mod tests {
             assert!(beside.known().is_over, "it is waited for");
             assert_eq!(beside.failed(), 1);
         }
+    }
+
+    /// A server that wants another password by now (1045, which it may say at once) was asked twice a second, to the end of the run.
+    #[test]
+    fn who_is_not_let_in_does_not_ask_on() {
+        let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let (login, server) = crate::tests::serve("?sslmode=disable", move |listener| {
+            let mut logins = 0;
+            loop {
+                let (mut stream, _) = listener.accept().unwrap();
+                if over.load(std::sync::atomic::Ordering::SeqCst) {
+                    return logins;
+                }
+                logins += 1;
+                let error = b"\xff\x15\x04Access denied";
+                _ = stream.write_all(&[&[error.len() as u8, 0, 0, 0], &error[..]].concat());
+            }
+        });
+        let (remote, stop) = (login.remote, login.stop.clone());
+        let (record, _) = Record::begin(None, "x", remote, serde_json::Value::Null, |_| {}).unwrap();
+        let beside = Beside::begin(Peer::Session(login.clone()), &stop, record, &Clock::default()).unwrap();
+        assert!(beside.why().is_some_and(|why| why.contains("1045")), "{:?}", beside.why());
+        assert!(login.barred.get().is_some(), "nor does any other");
+        stop.over();
+        beside.end();
+        is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+        drop(std::net::TcpStream::connect(remote).unwrap());
+        assert_eq!(server.join().unwrap(), 1);
+        // Where it has no room another try may come to more: after longer and longer, and not for ever.
+        let waits: Vec<_> =
+            (1..=MOST_REFUSALS).map(|times| again_ns(0, &Error::Full(String::new()), times)).collect();
+        assert_eq!(waits[..3], [500 * MS, 1_000 * MS, 2_000 * MS]);
+        assert!(waits.windows(2).all(|pair| pair[0] < pair[1]) && waits.last() == Some(&u64::MAX));
     }
 
     fn known(of: &[(u64, u64)]) -> Known {

@@ -15,6 +15,12 @@ pub enum Error {
     /// It is, and may not be in a while: a server that begins, ends or is full, or where nobody listens any more.
     #[error("{0}")]
     Passing(String),
+    /// The server lets the user in no more, or not by this password: another try comes to the same, and may shut the user out.
+    #[error("{0}")]
+    Barred(String),
+    /// The server has room for nobody more.
+    #[error("{0}")]
+    Full(String),
     /// The server does not answer a question of ours.
     #[error("{message} ({code})")]
     Refused {
@@ -42,7 +48,17 @@ impl Error {
 
     /// Whether another try may come to more.
     pub(crate) fn passes(&self) -> bool {
-        matches!(self, Self::Passing(_))
+        matches!(self, Self::Passing(_) | Self::Full(_))
+    }
+
+    /// Whether nobody is to try again.
+    pub(crate) fn is_barred(&self) -> bool {
+        matches!(self, Self::Barred(_))
+    }
+
+    /// Whether a login was refused so.
+    pub(crate) fn is_of_a_login(&self) -> bool {
+        matches!(self, Self::Barred(_) | Self::Full(_))
     }
 }
 

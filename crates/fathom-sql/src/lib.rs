@@ -24,6 +24,7 @@ mod limit;
 mod link;
 mod lock;
 mod looks;
+mod measured;
 mod mysql;
 mod patience;
 mod pauses;

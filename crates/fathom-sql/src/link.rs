@@ -7,6 +7,7 @@ use crate::mysql::Mysql;
 use crate::record::Record;
 use crate::session::Login;
 use crate::stood::Clock;
+use fathom_core::event::TcpInfo;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -93,15 +94,24 @@ pub(crate) struct Open {
     pub(crate) answered: u64,
 }
 
+/// An answer.
+#[derive(Debug, Default)]
+pub(crate) struct Echo {
+    /// When it came, where the kernel says so.
+    pub(crate) came_ns: Option<u64>,
+    /// What the kernel said of the connection before and after, where a process of the server answers.
+    pub(crate) kernel: Option<(TcpInfo, TcpInfo)>,
+}
+
 impl Open {
-    /// Asks, and waits for the answer; when it came, where the kernel says so.
-    pub(crate) fn echo(&mut self, stop: &Stop, clock: &Clock) -> io::Result<Option<u64>> {
+    /// Asks, and waits for the answer. `is_there`: told where the server's kernel has the request, and its process has not answered.
+    pub(crate) fn echo(&mut self, stop: &Stop, clock: &Clock, is_there: impl Fn()) -> io::Result<Echo> {
         let stream = match &mut self.answerer {
             Answerer::Session(session) => {
                 self.sent += 1;
-                let came_ns = session.ping(&limit(stop, clock))?;
+                let echo = session.ping(&limit(stop, clock), is_there)?;
                 self.answered += 1;
-                return Ok(Some(came_ns));
+                return Ok(echo);
             }
             Answerer::Echo(stream) => stream,
         };
@@ -115,7 +125,7 @@ impl Open {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "another echo"));
         }
         self.answered += 1;
-        Ok(None)
+        Ok(Echo::default())
     }
 
     pub(crate) fn end(self, record: &Record) {

@@ -4,6 +4,7 @@ use crate::cancel::on_a_thread;
 use crate::channel::Channel;
 use crate::error::{Refusal, Unasked};
 use crate::limit::Limit;
+use crate::link::Echo;
 use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
 use crate::session::{Login, broke, more, not_secured, unreachable};
 use crate::ssl_mode::SslMode;
@@ -58,10 +59,13 @@ impl Mysql {
 
     /// A session that does nothing but [`ping`](Self::ping).
     pub(crate) fn for_pings(login: &Login) -> io::Result<Self> {
+        if let Some(error) = login.barred.get() {
+            return Err(io::Error::other(error.clone()));
+        }
         let limit = login.limit();
         // Where nothing answers it is seen by the kind of the error that this is so.
         let channel = Channel::connect(login.remote, &limit)?;
-        Self::over(channel, login, false, &limit).map_err(|error| io::Error::other(error.to_string()))
+        login.unless_barred(|| Self::over(channel, login, false, &limit)).map_err(io::Error::other)
     }
 
     /// Its end of the connection.
@@ -69,20 +73,27 @@ impl Mysql {
         self.channel.local_addr()
     }
 
-    /// Asks whether the server is there; when its answer came, by the kernel's stamp.
-    pub(crate) fn ping(&mut self, limit: &Limit) -> io::Result<u64> {
+    /// Asks whether the server is there. `is_there`: told where its kernel has the question.
+    pub(crate) fn ping(&mut self, limit: &Limit, is_there: impl Fn()) -> io::Result<Echo> {
         self.client.ping().map_err(|e| lost(&e))?;
+        let before = self.channel.info();
         let out = self.client.take_out();
         self.channel.send(&out, limit)?;
         let mut came_ns = None;
         loop {
             match self.event().map_err(|e| lost(&e))? {
-                Some(Event::Over) => return Ok(came_ns.unwrap_or_else(mono_ns)),
+                Some(Event::Over) => {
+                    let kernel = before.zip(self.channel.info());
+                    return Ok(Echo { came_ns: came_ns.or_else(|| Some(mono_ns())), kernel });
+                }
                 Some(Event::Refused(told)) => return Err(io::Error::other(refusal_of(told).words())),
                 Some(_) => {}
                 None => {
                     limit.check()?;
                     if !self.channel.wait(Limit::PIECE)? {
+                        if self.channel.info().is_some_and(|info| info.unacked == 0) {
+                            is_there();
+                        }
                         continue;
                     }
                     match self.channel.fill_after_wait() {
@@ -99,9 +110,11 @@ impl Mysql {
     }
 
     fn open(login: &Login, several: bool, limit: &Limit) -> Result<Self, Error> {
-        let channel = Channel::connect(login.remote, limit)
-            .map_err(|e| unreachable(login, &e, "bind-address, skip-networking, a firewall"))?;
-        Self::over(channel, login, several, limit)
+        login.unless_barred(|| {
+            let channel = Channel::connect(login.remote, limit)
+                .map_err(|e| unreachable(login, &e, "bind-address, skip-networking, a firewall"))?;
+            Self::over(channel, login, several, limit)
+        })
     }
 
     /// Logs in over a connection.
@@ -396,9 +409,15 @@ fn not_let_in(login: &Login, told: &Told) -> Error {
         _ => "see the server's log",
     };
     let (address, words) = (server.address(), refusal_of(told.clone()).words());
-    // ER_CON_COUNT_ERROR, ER_SERVER_SHUTDOWN, and the limits of a user.
-    let passes = matches!(told.number, 1040 | 1053 | 1203 | 1226);
-    Error::of(passes, format!("cannot log in to {address} as {}: {words}; {to_do}", server.user))
+    let line = format!("cannot log in to {address} as {}: {words}; {to_do}", server.user);
+    match told.number {
+        // Who it is, or the password, whose time may be over; or the user is shut out (of MySQL, and 4151 of MariaDB).
+        1045 | 1698 | 1820 | 1862 | 3118 | 3955 | 4151 => Error::Barred(line),
+        // ER_CON_COUNT_ERROR, and the limits of a user.
+        1040 | 1203 | 1226 => Error::Full(line),
+        // ER_SERVER_SHUTDOWN.
+        number => Error::of(number == 1053, line),
+    }
 }
 
 /// A login that came to nothing.

@@ -52,6 +52,10 @@ impl Protocol for Session {
                     return Ok(Some(Step::Rows(1 + more)));
                 }
                 Item::Row => return Ok(Some(Step::Rows(1))),
+                Item::Copied => {
+                    self.copied += 1;
+                    return Ok(Some(Step::Rows(1)));
+                }
                 Item::Message(message) => message,
             };
             return Ok(Some(match message {
@@ -84,10 +88,6 @@ impl Protocol for Session {
                         frontend::sync(&mut out);
                     }
                     Step::Also(out.to_vec())
-                }
-                Message::CopyData(_) => {
-                    self.copied += 1;
-                    Step::Rows(1)
                 }
                 _ => continue,
             }));

@@ -99,6 +99,7 @@ impl Asker<'_> {
             .over_path(rtt.map(|rtt| rtt.high_ns));
         let habits = std::mem::take(&mut self.habits);
         let mut run = UnderWay::new(began_ns, patience, before.as_ref(), habits, waited_ns.is_some());
+        run.line.sends_again_after(self.config.target.sends_again_after_ns());
         let lost = self.exchange(&mut run, request, rtt).err();
         let now = mono_ns();
         run.stood(self.running.as_mut(), now);

@@ -2,7 +2,7 @@
 
 use crate::inbox::Inbox;
 use bytes::BytesMut;
-use postgres_protocol::message::backend::{DATA_ROW_TAG, Header, Message};
+use postgres_protocol::message::backend::{COPY_DATA_TAG, DATA_ROW_TAG, Header, Message};
 use std::io;
 
 /// A longer message that is no row is none of a server that is well.
@@ -14,6 +14,8 @@ const HEADER_BYTES: usize = 5;
 pub(crate) enum Item {
     /// A row is whole.
     Row,
+    /// The same of what a copy gives, which may be of any length too.
+    Copied,
     /// Anything else.
     Message(Message),
 }
@@ -21,8 +23,9 @@ pub(crate) enum Item {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    /// Bytes of a row that are still to come.
+    /// Bytes of a row that are still to come, and whether a copy gives it.
     of_row: usize,
+    is_copied: bool,
 }
 
 impl Reader {
@@ -30,15 +33,16 @@ impl Reader {
     pub(crate) fn next(&mut self, inbox: &mut Inbox) -> io::Result<Option<Item>> {
         if self.of_row == 0 {
             let Some(header) = Header::parse(inbox.rest())? else { return Ok(None) };
-            if header.tag() != DATA_ROW_TAG {
+            if !matches!(header.tag(), DATA_ROW_TAG | COPY_DATA_TAG) {
                 return Ok(whole(inbox)?.map(Item::Message));
             }
-            self.of_row = length(header);
+            (self.of_row, self.is_copied) = (length(header), header.tag() == COPY_DATA_TAG);
         }
         let here = self.of_row.min(inbox.rest().len());
         inbox.advance(here);
         self.of_row -= here;
-        Ok((self.of_row == 0).then_some(Item::Row))
+        let item = if self.is_copied { Item::Copied } else { Item::Row };
+        Ok((self.of_row == 0).then_some(item))
     }
 
     /// The rows that lie whole in the inbox, one behind the other; how many. [`Reader::next`] goes on behind them.
@@ -95,6 +99,7 @@ mod tests {
             while let Some(item) = reader.next(&mut inbox)? {
                 seen.push(match item {
                     Item::Row => 'D',
+                    Item::Copied => 'd',
                     Item::Message(Message::CommandComplete(_)) => 'C',
                     Item::Message(_) => 'm',
                 });
@@ -105,6 +110,21 @@ mod tests {
             assert!(inbox.rest().len() < 64, "a row is kept");
         }
         Ok(seen)
+    }
+
+    /// `COPY … TO STDOUT` of a value of 17 MB was a connection that broke.
+    #[test]
+    fn what_a_copy_gives_is_of_any_length() {
+        for length in [0, 50, MESSAGE_BYTES + 1_000_000] {
+            let mut bytes = vec![];
+            for length in [length, 3] {
+                bytes.push(b'd');
+                bytes.extend_from_slice(&(length as u32 + 4).to_be_bytes());
+                bytes.resize(bytes.len() + length, b'x');
+            }
+            bytes.extend_from_slice(b"c\0\0\0\x04C\0\0\0\x0bCOPY 2\0");
+            assert_eq!(read(&bytes, &[1, 65_536], true).unwrap(), "ddmC", "{length}");
+        }
     }
 
     proptest! {

@@ -17,6 +17,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How a server is reached and logged in to.
@@ -35,6 +36,8 @@ pub(crate) struct Login {
     pub(crate) clock: Clock,
     /// The first request to end the run ends it, and not the second: nothing is lost by it.
     pub(crate) is_impatient: bool,
+    /// The server lets this user in no more, on whichever connection of the run.
+    pub(crate) barred: Arc<OnceLock<Error>>,
 }
 
 impl Login {
@@ -42,6 +45,19 @@ impl Login {
     pub(crate) fn limit(&self) -> Limit {
         let limit = Limit::within(self.within, &self.stop, &self.clock);
         if self.is_impatient { limit.impatient() } else { limit }
+    }
+
+    /// Logs in, unless a login of the run was refused so that no other is to be tried: each further one may count against the user, whom
+    /// servers shut out after some.
+    pub(crate) fn unless_barred<T>(&self, log_in: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        if let Some(error) = self.barred.get() {
+            return Err(error.clone());
+        }
+        log_in().inspect_err(|error| {
+            if error.is_barred() {
+                _ = self.barred.set(error.clone());
+            }
+        })
     }
 
     /// Which the first request to end the run ends.
@@ -169,6 +185,10 @@ pub(crate) fn more(channel: &mut Channel, limit: &Limit) -> io::Result<()> {
 impl Session {
     /// Logs in.
     pub(crate) fn begin(login: &Login) -> Result<Self, Error> {
+        login.unless_barred(|| Self::begin_at_last(login))
+    }
+
+    fn begin_at_last(login: &Login) -> Result<Self, Error> {
         let limit = login.limit();
         let channel = open(login, &limit)?;
         let is_preferred = login.server.ssl == SslMode::Prefer && channel.is_encrypted();
@@ -226,7 +246,7 @@ impl Session {
             match self.reader.next(&mut self.channel.inbox).map_err(|e| broke(login, &e))? {
                 Some(Item::Message(Message::NoticeResponse(_) | Message::NotificationResponse(_))) => {}
                 Some(Item::Message(message)) => return Ok(message),
-                Some(Item::Row) => {
+                Some(Item::Row | Item::Copied) => {
                     return Err(Error::run(format!("{} answers what was not asked", login.server.address())));
                 }
                 None => more(&mut self.channel, limit).map_err(|e| broke(login, &e))?,
@@ -415,5 +435,9 @@ fn refused(login: &Login, refusal: &Refusal) -> Error {
     };
     let line =
         format!("cannot log in to {} as {}: {}; {to_do}", server.address(), server.user, refusal.words());
-    Error::of(refusal.passes(), line)
+    // `ERRCODE_INVALID_PASSWORD`, `ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION`.
+    match refusal.code.as_str() {
+        "28P01" | "28000" => Error::Barred(line),
+        _ => Error::of(refusal.passes(), line),
+    }
 }

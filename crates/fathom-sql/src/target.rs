@@ -129,6 +129,15 @@ impl Target {
         }
     }
 
+    /// The server's kernel sends what was lost again after this at the least: Linux's `TCP_RTO_MIN`, and Windows' `MinRto` of 300 ms
+    /// (`Get-NetTCPSetting` of its Internet template, which is the longer).
+    pub(crate) fn sends_again_after_ns(&self) -> u64 {
+        match self {
+            Self::Postgres(_) | Self::Mysql(_) => 200_000_000,
+            Self::Mssql(_) => 300_000_000,
+        }
+    }
+
     /// Where the password is given so that `ps` does not show it.
     pub fn password_by(&self) -> &'static str {
         match self {

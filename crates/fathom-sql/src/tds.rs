@@ -52,6 +52,10 @@ enum Failed {
 impl Tds {
     /// Logs in.
     pub(crate) fn begin(login: &Login, packet: Option<u16>) -> Result<Self, Error> {
+        login.unless_barred(|| Self::begin_at_last(login, packet))
+    }
+
+    fn begin_at_last(login: &Login, packet: Option<u16>) -> Result<Self, Error> {
         let server = &login.server;
         let limit = login.limit();
         let wanted = match server.ssl {
@@ -366,7 +370,7 @@ fn lost(trouble: &Trouble) -> io::Error {
 fn refused(login: &Login, trouble: &Trouble) -> Error {
     let server = &login.server;
     let address = server.address();
-    Error::run(match trouble {
+    let line = match trouble {
         Trouble::Refused(told) => {
             let to_do = match told.number {
                 18_456 if login.password.is_none() => "give the password by SQLCMDPASSWORD",
@@ -411,7 +415,12 @@ fn refused(login: &Login, trouble: &Trouble) -> Error {
             format!("{address} does not speak SQL Server's protocol: {trouble}; name the database's own port")
         }
         _ => format!("cannot log in to {address}: {trouble}; see the server's log"),
-    })
+    };
+    match trouble {
+        // The user or the password; it is locked, or the password's time is over (`sys.messages`).
+        Trouble::Refused(told) if matches!(told.number, 18_456 | 18_486..=18_488) => Error::Barred(line),
+        _ => Error::run(line),
+    }
 }
 
 #[cfg(test)]

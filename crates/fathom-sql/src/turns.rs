@@ -263,9 +263,12 @@ impl<'a> Turns<'a> {
         let at_once = asker.login.impatient();
         let mut session = (self.begin)(&at_once, &self.configs[setting])?;
         place.granted = granted(&session.facts());
-        if let Some(looks) = &asker.looks {
+        // What the server counts of it is asked for though nobody looks at it any more.
+        if asker.watch.is_some() {
             let watch = Arc::new(session.watch(&at_once)?);
-            looks.watch(&watch);
+            if let Some(looks) = &asker.looks {
+                looks.watch(&watch);
+            }
             asker.watch = Some(watch);
         }
         // Nobody looks at the one before any more: it may end.
@@ -320,5 +323,147 @@ impl<'a> Turns<'a> {
             facts
         };
         self.places.iter_mut().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
+    use crate::beside::Beside;
+    use crate::channel::Channel;
+    use crate::error::Refusal;
+    use crate::lock::lock;
+    use crate::protocol::{Shown, Step, Waits, Watch};
+    use crate::tests::{config_of, serve};
+    use crate::under_way::Habits;
+    use std::collections::BTreeSet;
+    use std::io;
+    use std::sync::Mutex;
+
+    /// The sessions that a server has, by their numbers; the last one that it gave.
+    static OPEN: Mutex<(BTreeSet<u64>, u64)> = Mutex::new((BTreeSet::new(), 0));
+
+    /// One of them. Nothing is asked of it but what the server counts of another, which it shows of those that are open.
+    struct Numbered(u64);
+
+    impl Numbered {
+        fn begin(_: &Login, _: &Config) -> Result<Box<dyn Protocol>, Error> {
+            let mut open = lock(&OPEN);
+            open.1 += 1;
+            let number = open.1;
+            open.0.insert(number);
+            Ok(Box::new(Self(number)))
+        }
+    }
+
+    impl Drop for Numbered {
+        fn drop(&mut self) {
+            lock(&OPEN).0.remove(&self.0);
+        }
+    }
+
+    fn shown(answer: Vec<Option<String>>) -> Result<Shown, Error> {
+        let is_shown = !answer.is_empty();
+        Ok(is_shown.then(|| Counted {
+            wait: "ASYNC_NETWORK_IO".to_owned(),
+            waits: 1,
+            ns: 1,
+            lost_sessions: 0,
+        }))
+    }
+
+    impl Protocol for Numbered {
+        fn ask(&mut self, sql: &str, _: &Login) -> Result<Vec<Option<String>>, Error> {
+            let is_open = sql.parse().is_ok_and(|number| lock(&OPEN).0.contains(&number));
+            Ok(if is_open { vec![None] } else { vec![] })
+        }
+
+        fn watch(&mut self, _: &Login) -> Result<Watch, Error> {
+            let waits = Waits { sql: self.0.to_string(), read: shown, unseen: "it is not shown" };
+            Ok(Watch { sql: String::new(), read: |_| Err(Error::run("")), grant: None, waits: Some(waits) })
+        }
+
+        fn facts(&mut self) -> Facts {
+            Facts::default()
+        }
+
+        fn channel(&mut self) -> &mut Channel {
+            unimplemented!("it is asked no query")
+        }
+
+        fn request(&mut self, _: &str, _: &Config) -> io::Result<Vec<u8>> {
+            unimplemented!("it is asked no query")
+        }
+
+        fn step(&mut self, _: &Config) -> io::Result<Option<Step>> {
+            unimplemented!("it is asked no query")
+        }
+
+        fn cancel(&mut self, _: &Login) -> io::Result<Option<Vec<u8>>> {
+            unimplemented!("it is asked no query")
+        }
+
+        fn after(&mut self, _: &Config) -> Option<Vec<u8>> {
+            None
+        }
+
+        fn is_ready(&self) -> bool {
+            true
+        }
+
+        fn rows(&self, _: u64, _: u64) -> String {
+            String::new()
+        }
+
+        fn remedy(&self, _: &Refusal, _: &str, _: &Config) -> &'static str {
+            ""
+        }
+    }
+
+    /// The session that looks was lost in the middle of a sweep: from the next login on the counts of sessions were read that had
+    /// ended, and the run's were lost with them.
+    #[test]
+    fn what_a_server_counts_is_of_the_session_that_is_asked_though_nobody_looks() {
+        let (login, server) = serve("", drop);
+        server.join().unwrap();
+        let config = |packet_size| Config {
+            packet_size: Some(packet_size),
+            count: Some(9),
+            ..config_of(Target::Postgres(login.server.clone()))
+        };
+        let configs = [config(4_096), config(8_192)];
+        let mut sessions: Vec<_> =
+            configs.iter().map(|config| Numbered::begin(&login, config).unwrap()).collect();
+        let watches: Vec<_> =
+            sessions.iter_mut().map(|session| Arc::new(session.watch(&login).unwrap())).collect();
+        let counting = Counting::begin(watches.first(), &login, &configs[0], Numbered::begin);
+        let facts = Facts::default();
+        let askers =
+            sessions.into_iter().zip(watches).zip(&configs).map(|((session, watch), config)| Asker {
+                session,
+                login: &login,
+                config,
+                sql: String::new(),
+                beside: Beside::nobody(),
+                looks: None,
+                watch: Some(watch),
+                stop: login.stop.clone(),
+                habits: Habits::default(),
+                run_queue: RunQueue::of_this_thread(),
+                running: None,
+                seam: None,
+            });
+        let (each, order) = ([&facts, &facts], order(2, 1));
+        let mut turns = Turns::new(askers.collect(), &configs, &each, order, Numbered::begin, &counting);
+        turns.count();
+        for number in 0..18 {
+            turns.log_in(number).unwrap();
+            turns.next(number);
+            assert!(counting.is_whole(), "{:?}", counting.uncounted());
+        }
+        assert!(turns.login > 1, "it has logged in anew");
+        let counted = turns.counted();
+        assert!(counted.iter().all(|(counted, lost)| counted.is_some() && *lost == 0), "{counted:?}");
     }
 }

@@ -174,9 +174,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     signals::on_request_to_end(move || asked.ask())?;
     let failed = |error| match error {
         Error::Usage(line) => Failure::Usage(line),
-        error @ (Error::Run(_) | Error::Passing(_) | Error::Refused { .. }) => {
-            Failure::Run(error.to_string())
-        }
+        error => Failure::Run(error.to_string()),
     };
     let (outcome, early) = fathom_sql::run(&config, &stop).map_err(failed)?;
     let text = if json { format!("{}\n", outcome.json()) } else { outcome.text() };

@@ -187,6 +187,37 @@ fn one_that_is_lost_logs_in_anew_and_the_others_go_on() {
     assert_eq!(rows(&dir).iter().filter(|(_, failed)| *failed).count() as u64, ended);
 }
 
+/// The user's password is another by now: a lost connection tried the old one a dozen times, and so did the next; servers shut users out
+/// for that. It is tried once, whoever is lost, and the others ask on.
+#[test]
+fn a_password_that_was_changed_is_tried_once() {
+    let Some(server) = Postgres::start() else { return };
+    let user = format!("CREATE USER worker PASSWORD '{PASSWORD}'");
+    server.ask(&["--count", "1", "--query", &user]);
+    let url = server.url().replace("owner@", "worker@");
+    let ask = ["--query", "SELECT pg_sleep(0.1)", "--count", "25", "--connections", "4"];
+    let child = begun(support::postgres::sql(Command::new(FATHOM), &url, &ask));
+    wait_until_asleep(&server, 4);
+    server.ask(&["--count", "1", "--query", "ALTER USER worker PASSWORD 'another'"]);
+    let end =
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(0.1)' LIMIT 1";
+    let log = |what: &str| server.log().matches(what).count();
+    let deadline = Instant::now() + support::PATIENCE;
+    let ended = || log("terminating connection due to administrator command");
+    while ended() < 2 {
+        assert!(Instant::now() < deadline, "they were never ended");
+        server.ask(&["--count", "1", "--query", end]);
+    }
+    let out = support::ended(child);
+    let outcome: Value = serde_json::from_slice(&out.stdout).unwrap();
+    is_conserved(&outcome, 4);
+    assert_eq!(log("password authentication failed for user \"worker\""), 1, "{outcome:#}");
+    let whole = each(&outcome).iter().filter(|one| number(one, "queries") == 25);
+    assert_eq!((whole.count(), number(&outcome, "failed") as usize), (4 - ended(), ended()), "{outcome:#}");
+    let notes = outcome["notes"].to_string();
+    assert_eq!(notes.matches("is not replaced").count(), ended(), "{notes}");
+}
+
 fn says_the_same_though_it_failed(dir: &Path, outcome: &Value) {
     let out = Command::new(FATHOM).args(["recording", "summary", "--json"]).arg(dir).output().unwrap();
     let summary: Value = serde_json::from_slice(&out.stdout).unwrap();

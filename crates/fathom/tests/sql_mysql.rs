@@ -99,6 +99,35 @@ fn a_client_that_works_and_a_server_that_sleeps_are_told_apart() {
     assert!(of(&works["shares"]["path"]["low"]) <= 1.0 - slept, "{works:#}");
 }
 
+/// The server runs for 5 ms of every 85, as where others have the processor: its pings wait as its queries do, and "most of it is the
+/// path" was said of a loopback. Its kernel acknowledges them meanwhile.
+#[test]
+fn a_server_that_starves_is_not_the_path() {
+    let Some(server) = Mariadb::start() else { return };
+    let mut command = server.sql(&["--json", "--query", "SELECT 1", "--every", "30ms", "--count", "40"]);
+    let mut asks = command.stdout(Stdio::piped()).spawn().unwrap();
+    let signal = |signal: &str| {
+        assert!(Command::new("kill").args([signal, &server.id().to_string()]).status().unwrap().success());
+    };
+    for _ in 0..1_000 {
+        if asks.try_wait().unwrap().is_some() {
+            break;
+        }
+        for (what, lasts) in [("-STOP", 80), ("-CONT", 5)] {
+            signal(what);
+            std::thread::sleep(std::time::Duration::from_millis(lasts));
+        }
+    }
+    let starved = result(&support::ended(asks));
+    assert!(starved["mean_ns"]["wall"].as_f64() >= Some(10e6), "it starved: {starved:#}");
+    assert_ne!(starved["verdict"]["party"], "path", "{starved:#}");
+    assert!(starved["shares"]["server"]["high"].as_f64() > Some(0.5), "{starved:#}");
+    assert!(
+        starved["rtt_ns"].as_f64() <= starved["mean_ns"]["wall"].as_f64().map(|wall| wall / 4.0),
+        "{starved:#}"
+    );
+}
+
 #[test]
 fn what_is_asked_is_counted_and_kept() {
     let Some(server) = Mariadb::start_with_tls() else { return };

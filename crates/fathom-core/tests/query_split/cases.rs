@@ -289,6 +289,19 @@ fn a_lost_packet_would_look_like_a_server_that_nobody_looked_at() {
     }
 }
 
+/// A server whose kernel sends again after 300 ms, as Windows does: a lost answer takes longer there.
+#[test]
+fn a_lost_answer_takes_as_long_as_its_kernel_waits() {
+    let low_ns = |again_ns: Option<u64>| {
+        let mut line = Timeline::new(0);
+        again_ns.into_iter().for_each(|ns| line.sends_again_after(ns));
+        line.request(0, Rtt::of(&[MS]));
+        line.received(Some((0, 303 * MS)), 100);
+        line.end(303 * MS, Some(0), 0).part(Party::Server).low_ns
+    };
+    assert_eq!([low_ns(None), low_ns(Some(300 * MS))], [100 * MS, 0]);
+}
+
 /// A path that went dark for a quarter of an hour, in the first wait of a query and in a later one.
 #[test]
 fn a_wait_that_nothing_ended_is_open_between_server_and_path() {

@@ -27,7 +27,7 @@ fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
 }
 
 /// A query that is asked once.
-fn config_of(target: Target) -> Config {
+pub(crate) fn config_of(target: Target) -> Config {
     Config {
         target,
         source: Source::Text { sql: "SELECT 1".to_owned(), is_shown: true },
@@ -50,7 +50,7 @@ fn config_of(target: Target) -> Config {
 }
 
 /// A server that does this with its port, and how it is reached.
-fn serve<T: Send + 'static>(
+pub(crate) fn serve<T: Send + 'static>(
     parameters: &str,
     server: impl FnOnce(TcpListener) -> T + Send + 'static,
 ) -> (Login, JoinHandle<T>) {
@@ -66,6 +66,7 @@ fn serve<T: Send + 'static>(
         stop: Stop::default(),
         clock: Clock::default(),
         is_impatient: false,
+        barred: std::sync::Arc::default(),
     };
     (login, std::thread::spawn(move || server(listener)))
 }

@@ -34,6 +34,7 @@ fn serve(password: Option<&str>, server: impl FnOnce(TcpStream) + Send + 'static
         stop: Stop::default(),
         clock: Clock::default(),
         is_impatient: false,
+        barred: std::sync::Arc::default(),
     };
     (login, std::thread::spawn(move || server(listener.accept().unwrap().0)))
 }

@@ -312,7 +312,9 @@ impl Client {
     }
 
     fn item(&mut self, item: Item) -> Result<Option<Event>, Trouble> {
-        if self.is_last {
+        // What says that it stopped may stand behind the answer that was whole by then.
+        let is_late = self.stop_asked && !self.stopped && matches!(item, Item::Done { stopped: true, .. });
+        if self.is_last && !is_late {
             return Err(Trouble::Unasked);
         }
         Ok(match item {

@@ -134,8 +134,10 @@ impl Session {
             }
             _ => self.inbox.take(bytes),
         }
+        // Of a reply whose end is in packets nothing is left to be stopped: that is answered by itself.
         if let Some(reply) = &mut self.reply
             && self.stage == Stage::Ready
+            && reply.has_more()
             && self.inbox.attention()?
         {
             reply.stop(now_ns);

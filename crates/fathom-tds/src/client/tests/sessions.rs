@@ -82,6 +82,70 @@ fn who_says_stop_reads_what_is_under_way_and_may_ask_again() {
     }
 }
 
+/// Wherever in an answer the word to stop comes, after each of its packets and where its end alone does not fit into one: it is heeded
+/// once, and the session goes on. Behind the last word of an answer the server's word that it stopped stood in the same message.
+#[test]
+fn the_word_to_stop_may_come_after_any_packet() {
+    for encrypts in [false, true] {
+        for letters in (430..=500).step_by(if encrypts { 25 } else { 1 }) {
+            for packets in 0_usize.. {
+                let mut pair = Pair::logged_in(512, encrypts, usize::MAX);
+                pair.client.ask(&format!("SELECT * FROM fathom_rows(1, {letters})")).unwrap();
+                let out = pair.client.take_out();
+                pair.server.received(0, &out).unwrap();
+                let (mut sent, mut events) = (0, vec![]);
+                while sent < packets {
+                    let crate::machine::Step::Send(bytes) = pair.server.step(0).unwrap() else { break };
+                    let bytes = bytes.to_vec();
+                    pair.server.sent(bytes.len());
+                    pair.client.received(&bytes).unwrap();
+                    sent += 1;
+                }
+                pair.client.stop().unwrap();
+                let told = pair.events().unwrap_or_else(|e| panic!("{letters} {packets}: {e:?}"));
+                events.extend(told);
+                let end = events.iter().filter(|event| matches!(event, Event::Over { .. }));
+                assert_eq!(end.count(), 1, "{letters} {packets}: {events:?}");
+                assert_eq!(events.last(), Some(&Event::Over { stopped: true }), "{letters} {packets}");
+                assert!(pair.client.is_ready());
+                assert_eq!(rows(&pair.ask("SELECT 1")), 1);
+                if sent < packets {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// A server may say that it stopped in the message of an answer that was whole: whoever asked it to takes that, in whatever pieces it
+/// comes, and nobody else does.
+#[test]
+fn the_word_that_it_stopped_may_stand_behind_the_last() {
+    let mut tokens = Tokens::default();
+    tokens.done(Done::Nothing, false);
+    tokens.done(Done::Stopped, false);
+    let bytes = reply(&tokens.into_bytes(), 4_096);
+    for at in 0..=bytes.len() {
+        let mut client = ready();
+        client.ask("SELECT 1").unwrap();
+        client.stop().unwrap();
+        let mut events = vec![];
+        for piece in [&bytes[..at], &bytes[at..]] {
+            client.received(piece).unwrap();
+            while let Some(event) = client.event().unwrap_or_else(|e| panic!("{at}: {e:?}")) {
+                events.push(event);
+            }
+        }
+        assert_eq!(events.last(), Some(&Event::Over { stopped: true }), "{at}: {events:?}");
+        assert!(client.is_ready());
+    }
+    let mut client = ready();
+    client.ask("SELECT 1").unwrap();
+    client.received(&bytes).unwrap();
+    let told: Result<Vec<_>, _> = std::iter::from_fn(|| client.event().transpose()).collect();
+    assert_eq!(told, Err(Trouble::Unasked));
+}
+
 /// The answer was on its way when the word to stop was sent: the server's word that it stopped is a message of its own.
 #[test]
 fn a_word_to_stop_that_comes_late_is_waited_for() {
