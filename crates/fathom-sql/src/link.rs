@@ -3,11 +3,11 @@
 use crate::Stop;
 use crate::channel::set_up;
 use crate::limit::Limit;
+use crate::measured::Echo;
 use crate::mysql::Mysql;
 use crate::record::Record;
 use crate::session::Login;
 use crate::stood::Clock;
-use fathom_core::event::TcpInfo;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -92,15 +92,6 @@ pub(crate) struct Open {
     pub(crate) connection: u32,
     pub(crate) sent: u64,
     pub(crate) answered: u64,
-}
-
-/// An answer.
-#[derive(Debug, Default)]
-pub(crate) struct Echo {
-    /// When it came, where the kernel says so.
-    pub(crate) came_ns: Option<u64>,
-    /// What the kernel said of the connection before and after, where a process of the server answers.
-    pub(crate) kernel: Option<(TcpInfo, TcpInfo)>,
 }
 
 impl Open {

@@ -10,6 +10,15 @@ const DELAYED_NS: u64 = 40_000_000;
 /// An answer came with its acknowledgement, if it came no later.
 const TOGETHER_NS: u64 = 1_000_000;
 
+/// An answer.
+#[derive(Debug, Default)]
+pub(crate) struct Echo {
+    /// When it came, where the kernel says so.
+    pub(crate) came_ns: Option<u64>,
+    /// What the kernel said of the connection before and after, where a process of the server answers.
+    pub(crate) kernel: Option<(TcpInfo, TcpInfo)>,
+}
+
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Measured {

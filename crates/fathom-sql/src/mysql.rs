@@ -4,7 +4,7 @@ use crate::cancel::on_a_thread;
 use crate::channel::Channel;
 use crate::error::{Refusal, Unasked};
 use crate::limit::Limit;
-use crate::link::Echo;
+use crate::measured::Echo;
 use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
 use crate::session::{Login, broke, more, not_secured, unreachable};
 use crate::ssl_mode::SslMode;
