@@ -65,7 +65,7 @@ pub enum Error {
     },
     /// An event that is longer than the longest line that readers take.
     #[error(
-        "an event `{kind}` of {bytes} bytes is left out of {}: no reader takes a line of more than 1 MiB; this is a bug, please report it",
+        "an event `{kind}` is left out of {}: its line would be too long for readers (1 MiB; {bytes} B); this is a bug, please report it",
         path.display()
     )]
     TooLong {

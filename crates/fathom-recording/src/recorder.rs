@@ -137,6 +137,7 @@ impl Recorder {
         manifest: Manifest,
         options: Options,
     ) -> Result<Self, Error> {
+        let same = Arc::clone(&disk);
         let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !is_there(dir)).collect();
         disk.create_dirs(dir).map_err(Error::io("create the directory", dir))?;
         let lock = lock(disk.as_ref(), dir)?;
@@ -146,8 +147,8 @@ impl Recorder {
             return Err(Error::Exists { dir: dir.to_owned() });
         }
         // A recording that could not be begun (a full disk, say) must not be in the way of the next attempt.
-        Self::begin(Arc::clone(&disk), dir, lock, manifest, options)
-            .and_then(|recorder| sync_above(disk.as_ref(), &missing).map(|()| recorder))
+        Self::begin(disk, dir, lock, manifest, options)
+            .and_then(|recorder| sync_above(same.as_ref(), &missing).map(|()| recorder))
             .inspect_err(|_| crate::discard_empty(dir))
     }
 

@@ -348,6 +348,7 @@ mod tests {
     struct Numbered(u64);
 
     impl Numbered {
+        #[expect(clippy::unnecessary_wraps, reason = "a session is begun by a function of this type")]
         fn begin(_: &Login, _: &Config) -> Result<Box<dyn Protocol>, Error> {
             let mut open = lock(&OPEN);
             open.1 += 1;
@@ -363,6 +364,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, clippy::unnecessary_wraps, reason = "the type of `Waits::read`")]
     fn shown(answer: Vec<Option<String>>) -> Result<Shown, Error> {
         let is_shown = !answer.is_empty();
         Ok(is_shown.then(|| Counted {

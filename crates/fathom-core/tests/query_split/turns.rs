@@ -18,7 +18,7 @@ enum Jitter {
 #[derive(Debug, Clone, Copy)]
 struct Turns {
     seed: u64,
-    turns: u64,
+    count: u64,
     rtt_ns: u64,
     jitter: Jitter,
     /// In each turn.
@@ -53,7 +53,7 @@ impl Turns {
         let mut random = Random(self.seed);
         let mut beside: Vec<u64> = (0..self.before).map(|_| self.round_trip(&mut random)).collect();
         let (mut line, mut now, mut asked_ns, mut slowest_ns) = (Timeline::new(0), 0, 0, 0);
-        for _ in 0..self.turns {
+        for _ in 0..self.count {
             while asked_ns <= now {
                 let took_ns = self.round_trip(&mut random);
                 beside.push(took_ns);
@@ -66,7 +66,7 @@ impl Turns {
         }
         let split = line.end(now, Some(0), slowest_ns);
         lawful(&split, now, 0);
-        Told { split, server_ns: self.turns * self.server_ns }
+        Told { split, server_ns: self.count * self.server_ns }
     }
 }
 
@@ -95,7 +95,7 @@ fn what_varies_on_the_path_does_not_add_up_to_a_server() {
             for server_ns in [100 * US, rtt_ns / 2] {
                 let of = |seed| {
                     let (turns, every_ns, before) = (50, 100 * MS, 5 + seed % 12);
-                    Turns { seed, turns, rtt_ns, jitter, server_ns, every_ns, before }.run()
+                    Turns { seed, count: turns, rtt_ns, jitter, server_ns, every_ns, before }.run()
                 };
                 let off: Vec<f64> = (1..=60).filter_map(|seed| too_much(&of(seed))).collect();
                 let mean = off.iter().sum::<f64>() / off.len().max(1) as f64;
@@ -126,7 +126,7 @@ fn each_query_of_many_turns_is_as_good_as_what_is_known_of_its_path() {
         let server_ns = random.one_of(&[0, rtt_ns / 100, rtt_ns / 4, rtt_ns, 4 * rtt_ns]);
         let (turns, before) = (random.between(1, 200), random.between(4, 30));
         let every_ns = random.one_of(&[100 * MS, 500 * MS]);
-        let world = Turns { seed, turns, rtt_ns, jitter, server_ns, every_ns, before };
+        let world = Turns { seed, count: turns, rtt_ns, jitter, server_ns, every_ns, before };
         let Told { split, server_ns } = world.run();
         let (wall, path_ns) = (split.wall_ns as f64, split.wall_ns - server_ns);
         // What the greatest of sixteen does not tell adds up, too.
@@ -162,7 +162,8 @@ fn each_query_of_many_turns_is_as_good_as_what_is_known_of_its_path() {
 fn round_trips_that_are_alike_are_taken_as_they_are() {
     for (turns, server_ns) in [(1, 0), (1, 300 * MS), (50, 100 * US), (50, 20 * MS)] {
         let (rtt_ns, every_ns) = (20 * MS, 100 * MS);
-        let world = Turns { seed: 1, turns, rtt_ns, jitter: Jitter::None, server_ns, every_ns, before: 16 };
+        let world =
+            Turns { seed: 1, count: turns, rtt_ns, jitter: Jitter::None, server_ns, every_ns, before: 16 };
         let Told { split, server_ns } = world.run();
         assert_eq!(split.estimates(), Some([server_ns, turns * rtt_ns, 0]), "{split:?}");
         assert_eq!(split.open_ns, 0);

@@ -22,7 +22,8 @@ struct Part<'a> {
     at: Timestamp,
     mono_ns: u64,
     kind: Cow<'a, str>,
-    part: u64,
+    #[serde(rename = "part")]
+    number: u64,
     #[serde(default)]
     connections: Cow<'a, [CarriedConnection]>,
     #[serde(default)]
@@ -48,7 +49,7 @@ pub(crate) fn lines_of(path: &Path, event: &Event) -> Result<Vec<u8>, Error> {
                 parts += 1;
                 let (at, mono_ns, kind) = (event.at, event.mono_ns, Cow::Borrowed(PART));
                 let (connections, outages) = (Cow::Borrowed(connections), Cow::Borrowed(outages));
-                let part = Part { at, mono_ns, kind, part: parts, connections, outages };
+                let part = Part { at, mono_ns, kind, number: parts, connections, outages };
                 add_line(path, PART, &part, &mut lines)
             };
             carried.connections.chunks(OF_A_PART).try_for_each(|connections| add(connections, &[]))?;
@@ -131,7 +132,7 @@ impl Parts {
             *self = Self::default();
         }
         if let Ok(part) = Part::deserialize(line)
-            && part.part == self.read + 1
+            && part.number == self.read + 1
         {
             self.read += 1;
             self.connections.extend(part.connections.into_owned());

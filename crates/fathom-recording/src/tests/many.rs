@@ -8,7 +8,7 @@ use crate::Recorder;
 use crate::events::{Entry, MAX_LINE};
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{Carried, CarriedConnection, CarriedOutage, CarriedStall, EventKind};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -80,7 +80,7 @@ fn run(sound: u64, ends: bool) -> Run {
     if second.event(&continues(&first, 2)).is_ok() {
         let next = second.manifest().id.clone();
         let rotated = event(None, EventKind::RecordingRotated { next, carried: carried(2) });
-        let _ = first.goes_on_in(&mut second, &Default::default(), &rotated);
+        let _ = first.goes_on_in(&mut second, &BTreeMap::default(), &rotated);
     }
     run.seam = began..=disk.done.load(Ordering::Relaxed);
     if ends {
@@ -121,7 +121,7 @@ fn both_recordings_are_read_whole_and_say_what_was_carried() {
         let events = Recording::open(dir).unwrap().events().unwrap();
         let events = events.map(|entry| match entry.unwrap() {
             Entry::Known(event) => event,
-            other => panic!("{other:?}"),
+            other @ Entry::Other(_) => panic!("{other:?}"),
         });
         let of_kind: Vec<_> = events.filter(|event| event.kind.name() == kind).collect();
         assert_eq!(of_kind.len(), 1, "{kind}");

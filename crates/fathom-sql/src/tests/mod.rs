@@ -66,7 +66,7 @@ pub(crate) fn serve<T: Send + 'static>(
         stop: Stop::default(),
         clock: Clock::default(),
         is_impatient: false,
-        barred: std::sync::Arc::default(),
+        barred: Arc::default(),
     };
     (login, std::thread::spawn(move || server(listener)))
 }
