@@ -38,8 +38,12 @@ impl Packet {
             }
             let old = quoted[at..at + new.len()].to_vec();
             for &sum in checksums.iter().flatten() {
-                if quoted.len() >= sum + 2 && (number != UDP || quoted[sum..sum + 2] != [0, 0]) {
-                    let now = adjusted(u16::from_be_bytes([quoted[sum], quoted[sum + 1]]), &old, new);
+                let Some(&[high, low]) = quoted.get(sum..sum + 2) else { continue };
+                // RFC 768: a zero says that there is none, and a computed zero is sent as all ones.
+                let is_of_udp = number == UDP && Some(sum) == checksum;
+                if !is_of_udp || [high, low] != [0, 0] {
+                    let now = adjusted(u16::from_be_bytes([high, low]), &old, new);
+                    let now = if is_of_udp && now == 0 { 0xffff } else { now };
                     quoted[sum..sum + 2].copy_from_slice(&now.to_be_bytes());
                 }
             }

@@ -169,6 +169,6 @@ mod tests {
         let longest = MAX_LINE as usize - around;
         assert_eq!(lines_of(path, &note(longest)).unwrap().len() as u64, MAX_LINE);
         let error = lines_of(path, &note(longest + 1)).unwrap_err().to_string();
-        assert!(error.contains("`note`") && error.contains("1048577 bytes"), "{error}");
+        assert!(error.contains("`note`") && error.contains("1048577 B)"), "{error}");
     }
 }
