@@ -25,8 +25,8 @@ demo build dist: export FATHOM_REVISION := $(shell git describe --always --dirty
 # Options of the demo, as in: make demo DEMO="--quick --no-open"
 DEMO ?=
 
-# pytest's own workers: one more than CI's machine has cores, as many tests wait.
-WORKERS ?= 3
+# pytest's own workers; the machine has as many cores.
+WORKERS ?= 2
 # A test that hangs is to end a run of CI red, and soon.
 BOUND = $(if $(CI),timeout --kill-after=10 40m)
 
