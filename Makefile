@@ -88,14 +88,8 @@ pytest:
 engines: python-dev ## the rollup by DuckDB and ClickHouse against the local scan, 50 random recordings
 	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py tests/dataset/test_layout.py
 
-# nextest lets tests of all binaries share the processors, and does not know those in documentation.
 test-rust: cargo ## the Rust half's
-	@if [ "$${CI:-}" = true ] && command -v cargo-nextest >/dev/null; then \
-	  MAKEFLAGS= $(BOUND) cargo nextest run --cargo-quiet --workspace --locked && \
-	  MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --doc; \
-	else \
-	  MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --no-fail-fast; \
-	fi
+	MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --no-fail-fast
 	@if [ "$${CI:-}" != true ]; then \
 	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace openssh-server,"; \
 	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
