@@ -83,7 +83,7 @@ test-python: cargo python-dev ## the Python half's
 
 # With the binary that is there.
 pytest:
-	cd python && MAKEFLAGS= FATHOM=$$PWD/../target/debug/fathom $(NICE) $(BOUND) ../.venv/bin/pytest -n $(WORKERS) --dist worksteal
+	cd python && MAKEFLAGS= FATHOM=$$PWD/../target/debug/fathom $(NICE) $(BOUND) ../.venv/bin/pytest -n $(WORKERS)
 
 engines: python-dev ## the rollup by DuckDB and ClickHouse against the local scan, 50 random recordings
 	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py tests/dataset/test_layout.py
