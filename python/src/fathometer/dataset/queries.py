@@ -64,7 +64,7 @@ class Queries:
 
     asked: Mapping[str, Any]
     """What was asked, as the manifest has it (`probe.sql`; in recordings of earlier versions `connections` is
-    1), and whether `encrypted` (None: nobody knows), which its end has."""
+    1), and whether `encrypted`, as its end, its beginning or its URL has it (None: nobody knows)."""
     started_ns: Ints
     """Since the Unix epoch."""
     wall_ns: Ints
