@@ -13,7 +13,8 @@
 //!   behind whoever is waited for, because a faster client would only have waited longer.
 //! * Of the first wait of a turn one round trip is the path's; the rest is the server's, unless it says that it was done. Where
 //!   it was not seen at work a lost packet may have been waited for: that widens the bounds.
-//! * A later wait is the server's while it works, and the path's while it is blocked on sending or has sent everything.
+//! * A later wait is the server's while it works, and the path's while it is blocked on sending or has sent everything. Where nothing
+//!   came for long meanwhile, and round trips beside did, it may be either's.
 //! * What nobody looked at is between server and path: it widens the bounds of both.
 
 mod advice;
@@ -27,6 +28,7 @@ mod outcome;
 mod rate;
 mod ratio;
 mod row;
+mod silence;
 mod split;
 mod state;
 mod stood;

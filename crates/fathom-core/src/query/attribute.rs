@@ -98,11 +98,13 @@ pub(super) enum Seen {
     Done,
     /// Between a look that saw it work, and one that saw it blocked or done.
     Changed,
-    /// Looks saw it work, or the turn began or ended there; but one was late, so that nobody knows for when.
+    /// The turn began or ended there, and a look saw it work; but one was late, so that nobody knows for when.
     Late,
+    /// The same between two looks that both saw it work: it had the request before, and worked on afterwards.
+    LateWorking,
 }
 
-pub(super) const SEEN: [Seen; 8] = [
+pub(super) const SEEN: [Seen; 9] = [
     Seen::Nothing,
     Seen::Begun,
     Seen::Working,
@@ -111,6 +113,7 @@ pub(super) const SEEN: [Seen; 8] = [
     Seen::Done,
     Seen::Changed,
     Seen::Late,
+    Seen::LateWorking,
 ];
 
 impl Seen {
@@ -135,7 +138,8 @@ impl Seen {
     pub(super) fn if_late(self, is_late: bool) -> Self {
         match self {
             _ if !is_late => self,
-            Self::Begun | Self::Working | Self::Ended => Self::Late,
+            Self::Working => Self::LateWorking,
+            Self::Begun | Self::Ended => Self::Late,
             _ => Self::Changed,
         }
     }
@@ -164,10 +168,12 @@ pub(super) struct HeldUp {
 }
 
 impl HeldUp {
-    /// The server's time, or the path's that held it up: half of it each, but no more of the path's than was seen.
+    /// The server's time, or the path's that held it up: of what that may be half each, and all else the server's. What was seen of
+    /// the path beside the query it may have done to the query, too, or not.
     fn give(&mut self, split: &mut Split, ns: u64) {
-        let path_ns = (ns / 2).min(self.most_ns);
-        self.most_ns -= path_ns;
+        let may_be_ns = ns.min(self.most_ns);
+        let path_ns = may_be_ns / 2;
+        self.most_ns -= may_be_ns;
         split.give_one_of(&[Path, Server], path_ns);
         split.give_one_of(&[Server, Path], ns - path_ns);
     }
@@ -185,9 +191,13 @@ pub(super) fn attribute(split: &mut Split, (doing, seen, ns): Spent, held_up: &m
             Seen::Nothing | Seen::Begun | Seen::Ended if doing != Doing::FirstWithoutRtt && !was_held_up => {
                 split.give(Server, ns);
             }
-            // A busy host answers a look late, too: without a sign of the path it is most likely the server's all the same.
+            // A busy host answers a look late, too: without a sign of the path it is most likely the server's all the same, and where it
+            // worked before and after, with one.
+            Seen::LateWorking if doing == Doing::First => split.give_one_of(&[Server, Path], ns),
             Seen::Late if doing == Doing::First && !was_held_up => split.give_one_of(&[Server, Path], ns),
-            Seen::Nothing | Seen::Begun | Seen::Ended | Seen::Late if doing != Doing::FirstWithoutRtt => {
+            Seen::Nothing | Seen::Begun | Seen::Ended | Seen::Late | Seen::LateWorking
+                if doing != Doing::FirstWithoutRtt =>
+            {
                 held_up.give(split, ns);
             }
             _ => split.give_half(Server, Path, ns),
@@ -196,11 +206,14 @@ pub(super) fn attribute(split: &mut Split, (doing, seen, ns): Spent, held_up: &m
         Doing::StoodShut => split.give(Client, ns),
         Doing::Waiting | Doing::Hidden(Free) if seen.is_sent() => split.give(Path, ns),
         Doing::Waiting | Doing::Hidden(Free) if seen.is_working() => split.give(Server, ns),
-        Doing::Waiting | Doing::Hidden(Free) if matches!(seen, Seen::Ended | Seen::Late) && !was_held_up => {
-            split.give_one_of(&[Server, Path], ns);
-        }
-        Doing::Waiting | Doing::Hidden(Free) if matches!(seen, Seen::Ended | Seen::Late) => {
-            held_up.give(split, ns);
+        Doing::Waiting | Doing::Hidden(Free)
+            if matches!(seen, Seen::Ended | Seen::Late | Seen::LateWorking) =>
+        {
+            if was_held_up {
+                held_up.give(split, ns);
+            } else {
+                split.give_one_of(&[Server, Path], ns);
+            }
         }
         Doing::Waiting | Doing::Hidden(Free) => split.give_half(Server, Path, ns),
         // The client had bytes that it had not read, so that the server could not go on.
@@ -239,8 +252,15 @@ pub(super) struct Tie {
 
 /// What of a party's sure time may have been another's. `looks`: how many there were. `carried`: how much of the later waits
 /// the path took at most; all of them, and of the first ones, where its time is the greatest number: something was lost.
-/// `tie`: so long this side was as slow as whom it waited for.
-pub(super) fn doubts(split: &mut Split, spent: &[Spent], looks: u32, carried: Carried, tie: Tie) {
+/// `tie`: so long this side was as slow as whom it waited for. `silent_ns`: so long nothing came, and round trips did.
+pub(super) fn doubts(
+    split: &mut Split,
+    spent: &[Spent],
+    looks: u32,
+    carried: Carried,
+    tie: Tie,
+    silent_ns: u64,
+) {
     let tie_ns = tie.waited_ns + tie.hidden_ns;
     let sum = |is: fn(Doing, Seen) -> bool| -> u64 {
         spent.iter().filter(|&&(doing, seen, _)| is(doing, seen)).map(|(.., ns)| ns).sum()
@@ -272,7 +292,11 @@ pub(super) fn doubts(split: &mut Split, spent: &[Spent], looks: u32, carried: Ca
     if was_lost {
         split.doubt(Server, &[Path], sum(|doing, _| matches!(doing, Doing::First | Doing::FirstUnlooked)));
     }
-    let by_server = of(sent, unseen);
+    // One that stands still while it is blocked on sending goes on saying so. What says that all is sent is not said by such a one.
+    let sending = sum(|doing, seen| doing == Doing::Waiting && seen == Seen::Sending);
+    let silent_ns = silent_ns.min(sending);
+    split.silent(silent_ns);
+    let by_server = of(sent, unseen).max(silent_ns);
     split.doubt(Path, &[Server], by_server);
     split.doubt(Client, &[Server, Path], of(clients, unseen));
     for (party, other, ns, doubted_ns) in [(Server, Path, working, by_path), (Path, Server, sent, by_server)]

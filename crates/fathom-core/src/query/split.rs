@@ -50,6 +50,8 @@ pub struct Split {
     tied_ns: u64,
     /// And so much is open because the path's round trips vary.
     unsteady_ns: u64,
+    /// And so much because nothing came while the server said that it was sending.
+    silent_ns: u64,
     /// A first wait had no round trip to be compared with.
     pub without_rtt: bool,
     /// Something was sent again, or round trips beside were held up.
@@ -75,13 +77,14 @@ const HELD_UP: &str =
     "the path held up what was sent on it, or beside it, so that server and path cannot be told apart";
 const UNSTEADY: &str =
     "the path's round trips vary too much for the server's time and the path's to be told apart";
+const SILENT: &str = "nothing came for long while the server said that it was sending: it stood still, or what it had sent was lost on the way";
 const SELDOM_SEEN: &str = "what the server did while it was waited for was not seen often enough";
 
 impl Split {
     /// As it was recorded: the parts, and why there are bounds alone.
     pub fn of_recording(wall_ns: u64, parts: [Part; 3], no_split: Option<&str>) -> Self {
         let why = |told: &str| {
-            [NO_RTT, TIED, HELD_UP, UNSTEADY, SELDOM_SEEN]
+            [NO_RTT, TIED, HELD_UP, UNSTEADY, SILENT, SELDOM_SEEN]
                 .into_iter()
                 .find(|why| *why == told)
                 .unwrap_or("for a reason of a later version")
@@ -124,6 +127,7 @@ impl Split {
             None if self.without_rtt => Some(NO_RTT),
             None if self.tied_ns > self.open_ns / 2 => Some(TIED),
             None if self.unsteady_ns > self.open_ns / 2 => Some(UNSTEADY),
+            None if self.silent_ns > self.open_ns / 2 => Some(SILENT),
             None if self.was_held_up => Some(HELD_UP),
             None => Some(SELDOM_SEEN),
         }
@@ -184,6 +188,12 @@ impl Split {
     pub(super) fn unsteady(&mut self, ns: u64) {
         self.unsteady_ns = ns.min(self.wall_ns - self.open_ns);
         self.open_ns += self.unsteady_ns;
+    }
+
+    /// So much of the path's estimate is open: nothing came, though the server said that it was sending.
+    pub(super) fn silent(&mut self, ns: u64) {
+        self.silent_ns = ns.min(self.wall_ns - self.open_ns);
+        self.open_ns += self.silent_ns;
     }
 
     /// No party has what surely is another's, however often it was doubted whether something is its own.

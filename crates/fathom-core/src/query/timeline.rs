@@ -3,6 +3,7 @@
 use super::attribute::{Doing, HeldUp, SEEN, Seen, Sums, Tie, attribute, doubts, index, spent};
 use super::busy::{Busy, Room};
 use super::rate::Rate;
+use super::silence::Silences;
 use super::split::Party::{Client, Path, Server};
 use super::stood::Stood;
 use super::turns::RoundTrips;
@@ -33,6 +34,7 @@ pub struct Timeline {
     bytes: u64,
     /// What came, and how fast.
     rate: Rate,
+    silences: Silences,
     /// The latest look of this turn, and time since then (or since the turn began).
     before: Option<ServerState>,
     since: Sums,
@@ -90,6 +92,7 @@ impl Timeline {
             stood_ns: 0,
             bytes: 0,
             rate: Rate::default(),
+            silences: Silences::default(),
             before: None,
             since: Sums::default(),
             before_ns: now_ns,
@@ -180,6 +183,7 @@ impl Timeline {
                 }
             }
             self.rate.waited(waited_ns, self.rtt_high_ns, bytes);
+            self.silences.waited(waited_ns, bytes);
         }
         self.is_first = false;
         self.busy.read(bytes, self.now_ns);
@@ -331,7 +335,10 @@ impl Timeline {
         }
         let tied_ns = self.untied_ns.min((late_ns as f64 * self.untied_by_late) as u64);
         self.tie.waited_ns = self.tie.waited_ns.saturating_add(tied_ns);
-        doubts(&mut split, &spent, self.looks, carried, self.tie);
+        // What nothing ended is silent too.
+        self.silences.waited(self.waited_ns, 0);
+        let silent_ns = self.silences.beyond(slowest_ns.max(well_within(self.rtt_most_ns)), self.again_ns);
+        doubts(&mut split, &spent, self.looks, carried, self.tie, silent_ns);
         let rest_ns = split.wall_ns - self.stood_ns;
         split.doubt(Client, &[Server, Path], self.busy.doubted_ns(self.bytes, rest_ns));
         self.round_trips.doubt(&mut split);

@@ -390,18 +390,22 @@ fn a_late_look_alone_makes_no_path() {
     lawful(&well, 201 * MS, 0);
     assert_eq!(well.estimates(), Some([200 * MS, MS, 0]), "{well:?}");
     assert!(well.part(Party::Path).high_ns > 19 * MS, "{well:?}");
-    assert!(split(1).part(Party::Path).ns > 8 * MS);
+    // Nor is it one with a packet that was sent again: the server had the request before, and worked on afterwards. What is open is what
+    // lies before the first look and after the last, 9 ms and 1.
+    assert_eq!(split(1).part(Party::Path).ns, MS + 5 * MS);
+    assert!(split(1).part(Party::Path).high_ns > 19 * MS);
 }
 
-/// A busy host answers looks late, and one round trip beside took 12 ms: the path held up no more than that, in the estimate, which gave it
-/// half of all that lies between such looks (`benches/attribution.py`: 18 to 25 ms of 600 to 2,000, of a path of 2).
+/// A busy host answers the first and the last look late, and one round trip beside took 12 ms: that the path may have held up, or not, in
+/// the estimate, which gave it half of all that lies between late looks (`benches/attribution.py`: 18 to 25 ms of 600 to 2,000, of a path
+/// of 2), and then all of that round trip.
 #[test]
 fn a_slow_round_trip_held_up_no_more_than_it_took() {
     let split = |retransmits, slowest_ns| {
         let mut line = Timeline::new(0);
         line.request(0, Rtt::of(&[MS]));
         for look in 1..=20 {
-            let at = look * 10 * MS + if look % 4 == 0 { 9 * MS } else { 0 };
+            let at = look * 10 * MS + if look % 19 == 1 { 9 * MS } else { 0 };
             line.still_waiting(0, at);
             line.look(look * 10 * MS - MS, at, ServerState::Working);
         }
@@ -410,14 +414,14 @@ fn a_slow_round_trip_held_up_no_more_than_it_took() {
     };
     let (well, slow) = (split(Some(0), 0), split(Some(0), 12 * MS));
     lawful(&slow, 210 * MS, 0);
-    assert!((2 * MS..=13 * MS).contains(&slow.part(Party::Path).ns), "{slow:?}");
+    assert_eq!(slow.part(Party::Path).ns, MS + 6 * MS, "{slow:?}");
     for party in PARTIES {
         let [well, slow] = [&well, &slow].map(|split| split.part(party));
         assert!(slow.low_ns <= well.low_ns && slow.high_ns >= well.high_ns, "{party}: {slow:?} {well:?}");
     }
     // Of what was sent again nobody knows how long it took.
     for retransmits in [None, Some(1)] {
-        assert!(split(retransmits, 12 * MS).part(Party::Path).ns > 30 * MS);
+        assert!(split(retransmits, 12 * MS).part(Party::Path).ns > 9 * MS);
     }
 }
 

@@ -1,6 +1,9 @@
-//! The client's process does not run for a while, wherever in a query that is: nobody else has that time.
+//! The client's process does not run for a while, or the server's, wherever in a query that is: nobody else has that time.
 
 use super::*;
+
+/// Round trips of a well path may take so much longer.
+const SLACK: u64 = 5 * MS;
 
 /// A result that comes at some 240 MB/s over a path of a loopback's round trip: the server is the slowest, by little.
 fn streaming() -> World {
@@ -62,6 +65,26 @@ fn an_answer_that_lay_here_is_waited_for_by_nobody() {
     assert_eq!(verdict(&split), (Some(Party::Client), Confidence::High), "{split:?}");
 }
 
+/// A backend that is stopped while it is blocked on sending says so all the while (a stranger: path, sure).
+#[test]
+fn a_server_that_is_stopped_while_it_sends_is_not_surely_the_path() {
+    // The path is the slowest, so that the server is blocked nearly always.
+    let world =
+        World { rtt_ns: MS, make_ns: 10 * US, wire_ns: 2 * MS, chunks: 500, send_buffer: 20, ..streaming() };
+    assert_eq!(verdict(&world.split()), (Some(Party::Path), Confidence::High), "it takes the path alone");
+    for from in [100 * MS, 300 * MS, world.wall() - 100 * MS] {
+        let world = World { servers_pause: Some((from, 3_000 * MS)), ..world.clone() };
+        let split = world.split();
+        world.check(&split);
+        let cost = world.wall() - World { servers_pause: None, ..world.clone() }.wall();
+        assert!(cost > 2_900 * MS, "{cost}");
+        assert_ne!(verdict(&split), (Some(Party::Path), Confidence::High), "{from}: {split:?}");
+        let (_, high) = share(&split, Party::Server);
+        assert!(high + 0.03 >= cost as f64 / world.wall() as f64, "{from}: {split:?}");
+        assert!(split.why_not().is_some_and(|why| why.contains("stood still")), "{split:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -94,5 +117,25 @@ proptest! {
             prop_assert!(low_ns <= (world.wall() - cost) as f64 + grain, "{party}: {:.1} ms are the pause's: {split:?}", cost as f64 / 1e6);
         }
         prop_assert!(split.part(Party::Client).high_ns as f64 + grain >= cost as f64, "{cost}: {split:?}");
+    }
+
+    /// Whatever it does when it is stopped, and wherever in a query that is: what that cost may be the server's, and is surely nobody
+    /// else's.
+    #[test]
+    fn what_a_stopped_server_cost_is_nobody_elses(
+        world in worlds(), at in 0.0_f64..1.0, ns in 500 * MS..5_000 * MS
+    ) {
+        let world = World { lost_requests: 0, lost_chunk: None, look_every_ns: Some(world.look_every_ns.unwrap_or(3 * MS)), ..world };
+        let from = (world.wall() as f64 * at) as u64;
+        let stopped = World { servers_pause: Some((from, ns)), ..world.clone() };
+        let split = stopped.split();
+        stopped.check(&split);
+        let cost = stopped.wall().saturating_sub(world.wall());
+        let grain = stopped.wall() / 30 + world.wire_ns + 2 * world.rtt_ns + SLACK;
+        for party in [Party::Path, Party::Client] {
+            let low_ns = split.part(party).low_ns;
+            prop_assert!(low_ns <= stopped.wall() - cost + grain, "{party}, of {} ms {} are the pause's: {split:?}", stopped.wall() / MS, cost / MS);
+        }
+        prop_assert!(split.part(Party::Server).high_ns + grain >= cost, "{cost}: {split:?}");
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct World {
     pub(super) slow_echo_ns: u64,
     /// From then, for so long, the client's process does not run.
     pub(super) pause: Option<(u64, u64)>,
+    /// The same of the server's, which goes on saying what it said last.
+    pub(super) servers_pause: Option<(u64, u64)>,
 }
 
 /// From then, for so long.
@@ -63,6 +65,15 @@ pub(super) struct Trip {
     /// At the server, and back.
     there: u64,
     back: u64,
+}
+
+/// When that is done which takes so long, and is begun then, by one that does not run for a while.
+fn runs(pause: Option<(u64, u64)>, at: u64, work: u64) -> u64 {
+    match pause {
+        Some((from, ns)) if (from..from + ns).contains(&at) => from + ns + work,
+        Some((from, ns)) if at < from && from < at + work => at + work + ns,
+        _ => at + work,
+    }
 }
 
 /// From one echo to the next.
@@ -114,6 +125,7 @@ impl World {
             cut: None,
             slow_echo_ns: 0,
             pause: None,
+            servers_pause: None,
         }
     }
 
@@ -123,10 +135,13 @@ impl World {
         let mut sent: Vec<u64> = vec![];
         let half = self.rtt_ns / 2;
         for i in 0..self.chunks {
-            let began = run.put.last().map_or(self.asked() + self.think_ns, |&put| put);
-            run.made.push(began + self.make_ns);
+            let began = run
+                .put
+                .last()
+                .map_or_else(|| runs(self.servers_pause, self.asked(), self.think_ns), |&put| put);
+            run.made.push(runs(self.servers_pause, began, self.make_ns));
             let room = i.checked_sub(self.send_buffer).map_or(0, |i| sent[i]);
-            run.put.push(run.made[i].max(room));
+            run.put.push(runs(self.servers_pause, run.made[i].max(room), 0));
             let line = sent.last().copied().unwrap_or(run.put[0]) + self.wire_ns;
             let open = i.checked_sub(self.window).map_or(0, |i| self.through(run.taken[i], true) + half);
             sent.push(run.put[i].max(line).max(open));
@@ -161,11 +176,7 @@ impl World {
 
     /// When the client has done what takes it so long, and is begun then.
     fn ran(&self, at: u64, work: u64) -> u64 {
-        match self.pause {
-            Some((from, ns)) if (from..from + ns).contains(&at) => from + ns + work,
-            Some((from, ns)) if at < from && from < at + work => at + work + ns,
-            _ => at + work,
-        }
+        runs(self.pause, at, work)
     }
 
     /// A lost segment is sent again after this, as Linux does it without further ones; and after twice that.
@@ -304,7 +315,7 @@ impl World {
     pub(super) fn truth(&self) -> [f64; 3] {
         let wall = self.wall();
         let without = [
-            Self { think_ns: 0, make_ns: 0, ..self.clone() },
+            Self { think_ns: 0, make_ns: 0, servers_pause: None, ..self.clone() },
             Self { rtt_ns: 0, wire_ns: 0, lost_requests: 0, lost_chunk: None, cut: None, ..self.clone() },
             Self { process_ns: 0, wake_ns: 0, pause: None, ..self.clone() },
         ];
@@ -312,6 +323,14 @@ impl World {
     }
 
     pub(super) fn state(&self, run: &Run, at: u64) -> ServerState {
+        let at = match self.servers_pause {
+            // What it says is of the query before.
+            Some((from, ns)) if (from..from + ns).contains(&at) && from < self.asked() => {
+                return ServerState::Before;
+            }
+            Some((from, ns)) if (from..from + ns).contains(&at) => from,
+            _ => at,
+        };
         match run.put.iter().position(|&put| put > at) {
             _ if at < self.asked() => ServerState::Done,
             None => ServerState::Done,
