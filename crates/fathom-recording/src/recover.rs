@@ -68,6 +68,35 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
     // Read first: nothing is written into a directory that holds no recording.
     let manifest = Recording::open(dir)?.manifest().clone();
     let held = lock(disk, dir)?;
+    let mut unsealed = false;
+    let recovered = recover_locked(disk, dir, now, &manifest, &mut unsealed);
+    if recovered.is_err() && unsealed {
+        // The disk is full, it may be. What has been done to the log was done here: its sum is that of now, so that nobody else changes it
+        // unseen until the recovery that succeeds.
+        let events = Recording::open(dir)?.log_sum()?;
+        _ = Manifest { events: Some(events), ..manifest }.write(disk, dir);
+    }
+    drop(held);
+    let mut recovery = recovered?;
+    // That it ended is one thing, and that nothing is wrong with it another.
+    let found = verify(dir, |_| {})?;
+    for damage in found.damage {
+        if !recovery.damage.contains(&damage) {
+            recovery.damage.push(damage);
+        }
+    }
+    recovery.findings = found.findings;
+    Ok(recovery)
+}
+
+/// Of a recording that is locked. Tells when the log's sum is no longer stated.
+fn recover_locked(
+    disk: &dyn Disk,
+    dir: &Path,
+    now: Timestamp,
+    manifest: &Manifest,
+    is_unsealed: &mut bool,
+) -> Result<Recovery, Error> {
     let recording = Recording::open(dir)?;
     let mut recovery = Recovery::of(manifest.ended_at);
     recovery.damage.extend_from_slice(recording.event_damage());
@@ -83,6 +112,7 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
         // What follows changes the log. Interrupted in between, it must not look as if somebody else had.
         let unsealed = Manifest { events: None, ..manifest.clone() };
         unsealed.write(disk, dir)?;
+        *is_unsealed = true;
     }
     let mut evidence = Evidence::gather(&recording)?;
     let mut events = Appender::open(disk, dir.join(EVENTS))?;
@@ -183,15 +213,6 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
     }
     recovery.ended_at = manifest.ended_at;
     tidy(disk, dir);
-    drop(held);
-    // That it ended is one thing, and that nothing is wrong with it another.
-    let found = verify(dir, |_| {})?;
-    for damage in found.damage {
-        if !recovery.damage.contains(&damage) {
-            recovery.damage.push(damage);
-        }
-    }
-    recovery.findings = found.findings;
     Ok(recovery)
 }
 

@@ -38,7 +38,7 @@ impl Remains {
             if segment_ordinal(&name, SET_ASIDE).is_some() {
                 let path = dir.join(&name);
                 if let Some(damage) = damage_of(&path).map_err(Error::io("read", &path))? {
-                    all.add(&path, damage.offset).map_err(Error::io("read", &path))?;
+                    all.add(&path, &damage).map_err(Error::io("read", &path))?;
                 }
             }
         }
@@ -50,9 +50,10 @@ impl Remains {
         self.rows == 0 && self.uncounted.is_empty()
     }
 
-    /// Adds those of a segment that cannot be read from `at` on, where a message should begin.
-    fn add(&mut self, path: &Path, mut at: u64) -> io::Result<()> {
-        let mut input = Window::open(path)?;
+    /// Adds those of a segment that cannot be read from the damage on, where a message should begin; as long as it was when it was read:
+    /// one that is being written has grown since, and what was cut off then is whole now.
+    fn add(&mut self, path: &Path, damage: &Damage) -> io::Result<()> {
+        let (mut input, mut at) = (Window::open(path, damage.offset + damage.bytes)?, damage.offset);
         let (mut begins, mut cut_off, mut last_rows, mut uncounted) = (true, false, 0, false);
         while at < input.len {
             let left = input.len - at;
@@ -114,7 +115,7 @@ pub(crate) fn damage_of(path: &Path) -> io::Result<Option<Damage>> {
 /// length is damaged.
 pub(crate) fn judged(path: &Path, damage: &Damage) -> Damage {
     let mut remains = Remains::default();
-    let torn = damage.torn && remains.add(path, damage.offset).is_ok() && remains.rows == 0;
+    let torn = damage.torn && remains.add(path, damage).is_ok() && remains.rows == 0;
     let reason = match &damage.reason {
         _ if damage.torn && !torn => "a message has a wrong length".to_owned(),
         reason => reason.clone(),
@@ -131,9 +132,10 @@ struct Window {
 }
 
 impl Window {
-    fn open(path: &Path) -> io::Result<Self> {
+    /// Its first so many bytes.
+    fn open(path: &Path, most: u64) -> io::Result<Self> {
         let file = crate::plain::open(path)?;
-        let len = file.metadata()?.len();
+        let len = file.metadata()?.len().min(most);
         Ok(Self { file, len, at: 0, bytes: Vec::new() })
     }
 

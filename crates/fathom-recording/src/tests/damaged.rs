@@ -69,6 +69,20 @@ fn a_stream_cut_anywhere_gives_its_whole_batches() {
     }
 }
 
+/// A stranger, of recordings that were being written: what was cut off when it was read is whole a moment later, and was taken for a
+/// message whose length is damaged.
+#[test]
+fn what_was_cut_off_and_has_been_written_since_is_no_damage() {
+    let (bytes, dir) = (stream(12), tempfile::tempdir().unwrap());
+    let path = dir.path().join("x");
+    fs::write(&path, &bytes).unwrap();
+    for cut in head().unwrap().len()..bytes.len() {
+        if let Some(damage) = decode(&bytes[..cut]).1 {
+            assert!(crate::remains::judged(&path, &damage).torn, "cut at {cut}: {damage}");
+        }
+    }
+}
+
 #[test]
 fn any_flipped_bit_of_a_batch_is_seen_or_harmless() {
     let bytes = stream(6);

@@ -177,7 +177,24 @@ fn a_disk_that_stays_full_ends_with_every_loss_told() {
         assert!(said, "{last:?}");
         let found = verify(&dir, |_| {}).unwrap();
         assert!(found.is_sound(), "{found:?}");
+        a_recovery_without_room_leaves_the_log_sealed(&dir);
     }
+}
+
+/// A stranger: it took the log's sum away, and the next one gave its sum to a log that somebody had changed meanwhile.
+fn a_recovery_without_room_leaves_the_log_sealed(dir: &Path) {
+    let recover_with = |no_parquet| {
+        let disk = Filling { no_parquet: AtomicBool::new(no_parquet), ..Filling::default() };
+        crate::recover::recover_on(&disk, dir, manifest().started_at)
+    };
+    recover_with(true).unwrap_err();
+    let log = dir.join("events.jsonl");
+    let kept = std::fs::read_to_string(&log).unwrap();
+    std::fs::write(&log, kept.replacen("\"mono_ns\":", "\"mono_ns\":1", 1)).unwrap();
+    assert!(!verify(dir, |_| {}).unwrap().is_sound());
+    recover_with(false).unwrap();
+    assert!(!verify(dir, |_| {}).unwrap().is_sound(), "it was given a new sum");
+    std::fs::write(&log, kept).unwrap();
 }
 
 fn begin(disk: &Arc<Filling>, dir: &Path, segment_rows: u64) -> Recorder {

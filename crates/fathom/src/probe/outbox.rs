@@ -73,6 +73,8 @@ const BATCHES_WAIT: usize = 1 << 9;
 const LOST_BY_CONNECTION: usize = 1 << 16;
 /// Waiting messages that are passed on when another comes: a burst must not keep the next echo from its stamp.
 const PASSED_ON_AT_ONCE: usize = 64;
+/// A thread that waits for room at its end asks no more seldom than so.
+const LONGEST_REST: Duration = Duration::from_millis(100);
 
 /// The sending end.
 ///
@@ -283,10 +285,13 @@ impl Outbox {
     /// there is nothing to wait for.
     pub(super) fn finish(mut self) {
         self.other(Message::Ended);
+        let mut rest = Duration::from_millis(1);
         while !self.deliver_waiting() && !self.ring.is_abandoned() {
             // It rests for longer than the ring takes to fill.
             self.wake(true);
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(rest);
+            // A thousand threads that ask each millisecond keep the processors from the one that they wait for.
+            rest = (rest * 2).min(LONGEST_REST);
         }
     }
 
