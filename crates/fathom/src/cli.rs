@@ -4,6 +4,7 @@ mod hints;
 mod shell;
 mod short;
 
+use crate::command_line::without_passwords;
 use crate::exit::Failure;
 use crate::{echo, external, limits_check, output, probe, recording, signals, sql};
 #[cfg(target_os = "linux")]
@@ -93,7 +94,16 @@ fn parse() -> Result<Cli, Failure> {
         }
         let words: Vec<String> = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into()).collect();
         hints::make_plain(&mut error, Cli::command(), &words);
-        hints::hint(&words, &error).map_or_else(|| error.exit(), Failure::usage)
+        if let Some(hint) = hints::hint(&words, &error) {
+            return Failure::usage(hint);
+        }
+        let said = error.to_string();
+        let without = without_passwords(&said);
+        if without == said {
+            error.exit();
+        }
+        eprint!("{without}");
+        Failure::Passed(2)
     })
 }
 

@@ -37,6 +37,21 @@ fn without_login(word: &str) -> String {
     word.to_owned()
 }
 
+/// What is said of a command line, without the passwords of URLs in it: whoever reads the log of a job is told none.
+pub(crate) fn without_passwords(text: &str) -> String {
+    let ends = |c: char| c.is_whitespace() || "'\"`".contains(c);
+    let words = text.split_inclusive(ends).map(|word| {
+        let begins = word.find("://").map_or(0, |at| at + 3);
+        match (word[begins..].find(':'), word.rfind('@')) {
+            (Some(colon), Some(at)) if begins + colon < at => {
+                format!("{}{LEFT_OUT}{}", &word[..=begins + colon], &word[at..])
+            }
+            _ => word.to_owned(),
+        }
+    });
+    words.collect()
+}
+
 /// A word as a POSIX shell reads it back.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
@@ -52,6 +67,20 @@ mod tests {
 
     fn line(words: &[&str]) -> String {
         shown(words.iter().map(|word| (*word).to_owned())).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn no_password_of_a_url_is_said_whatever_it_is_made_of() {
+        for secret in ["pw", "p/w", "p@w", "p:w"] {
+            let said = without_passwords(&format!(
+                "error: unexpected argument 'postgres://me:{secret}@h:1/db' found\n"
+            ));
+            assert_eq!(said, "error: unexpected argument 'postgres://me:LEFT-OUT@h:1/db' found\n");
+            assert_eq!(without_passwords(&format!("as in me:{secret}@h:7")), "as in me:LEFT-OUT@h:7");
+        }
+        for plain in ["postgres://me@h:1/db", "[::1]:7 is none", "a: b@c", "--listen tcp://10.0.0.4:7007"] {
+            assert_eq!(without_passwords(plain), plain);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | 2 | the command line cannot be used as it stands |
 //! | other | `fathom fabric exec` and `run`: the command's own |
 
+use crate::command_line::without_passwords;
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
@@ -39,7 +40,8 @@ impl Failure {
         match self {
             // Where nobody can read it, there is nothing better to do than to go on.
             Self::Usage(line) | Self::Run(line) => {
-                _ = writeln!(std::io::stderr().lock(), "fathom: {}", fathom_core::text::lines_cleaned(line));
+                let line = fathom_core::text::lines_cleaned(&without_passwords(line)).to_string();
+                _ = writeln!(std::io::stderr().lock(), "fathom: {line}");
             }
             Self::Told | Self::Passed(_) => {}
         }

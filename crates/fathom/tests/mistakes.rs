@@ -109,6 +109,26 @@ fn each_mistake_gives_a_helpful_line_and_its_exit_code() {
 
 /// "There is no query in it" was said of a query with a zero byte in it, and a process without files left was sent to the server's
 /// settings.
+/// A password in the wrong place of a command line stood in the log of the job.
+#[test]
+fn no_mistake_says_a_password() {
+    let url = "postgres://me:sekret-19@127.0.0.1:1/db";
+    for (line, code) in [
+        (format!("sql x {url}"), 2),
+        (format!("sql --reflector {url} {url}"), 1),
+        (format!("sql {url} --rows {url}"), 2),
+        (format!("probe {url}"), 2),
+        (format!("probe h --tag {url}"), 2),
+        (format!("sql {url} --count 1"), 1),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
+        let outcome = command.args(line.split(' ')).stdin(Stdio::null()).output().expect("fathom runs");
+        let said = String::from_utf8_lossy(&outcome.stderr);
+        assert_eq!(outcome.status.code(), Some(code), "{line}: {said}");
+        assert!(!said.is_empty() && !said.contains("sekret"), "{line}: {said}");
+    }
+}
+
 #[test]
 fn a_query_that_cannot_be_asked_is_told_why() {
     let fathom = env!("CARGO_BIN_EXE_fathom");
