@@ -115,7 +115,7 @@ fn seam(
     let next = keep::next(config, &config.paths[path], recorder.manifest(), now);
     let mut next = next.map_err(|e| e.to_string())?.ok_or("nothing is recorded")?;
     let (at, mono_ns) = (next.manifest().started_at, now.mono_ns);
-    let carried = tally.carried();
+    let carried = tally.carried(mono_ns);
     let event = |kind| Event { at, mono_ns, connection: None, kind };
     let (previous, following) = (recorder.manifest().id.clone(), next.manifest().id.clone());
     let continues = EventKind::RecordingContinues { previous, carried: carried.clone() };
