@@ -474,6 +474,9 @@ impl<'a> RunRecorder<'a> {
             self.write_tables(p, |rows| rows.finish());
         }
         self.collect_closed(true);
+        if let Some(rotating) = &self.rotating {
+            rotating.close_the_rest();
+        }
         self.update_live();
     }
 }
