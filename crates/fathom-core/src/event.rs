@@ -11,7 +11,7 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
-pub use carried::{Carried, CarriedConnection, CarriedOutage, CarriedStall};
+pub use carried::{Carried, CarriedConnection, CarriedOutage, CarriedStall, CarriedStallOver};
 pub use ceiling::{Began, CeilingBegan, CeilingStepped, Delays, Judged, RATE_CEILING_MODE, Window};
 pub use evidence::{Evidence, TcpInfo};
 pub use limits::{

@@ -1,6 +1,6 @@
 //! When a run goes on in another recording, and what it carries over the seam. Time is an argument.
 
-use crate::event::{Carried, CarriedConnection, CarriedStall, Event, EventKind};
+use crate::event::{Carried, CarriedConnection, CarriedStall, CarriedStallOver, Event, EventKind};
 use crate::sample::Sample;
 use crate::statistics::Outages;
 use std::collections::BTreeMap;
@@ -60,6 +60,36 @@ struct Open {
     lane: Option<u32>,
     remote: String,
     stall: Option<CarriedStall>,
+    stall_over: Option<StallOver>,
+}
+
+/// The latest stall that was over.
+#[derive(Debug)]
+struct StallOver {
+    told: CarriedStallOver,
+    /// Samples below were out then.
+    below: u64,
+    /// A later one that takes less than this found nothing queueing any more, and there was one.
+    in_time_ns: i64,
+    in_time: bool,
+}
+
+impl StallOver {
+    /// A sample that has a row.
+    fn row(&mut self, sample: &Sample) {
+        self.in_time |=
+            sample.seq >= self.below && sample.rtt_ns.is_some_and(|rtt_ns| rtt_ns < self.in_time_ns);
+    }
+
+    /// What is to be told of it after a seam at this time: samples that it held up are out, others queue behind those (for no longer than it
+    /// lasted), or why it came is not said. `next_seq`: one more than the highest number of those that have a row; one that was lost will
+    /// never have.
+    fn carried(&self, next_seq: u64, now_ns: u64) -> Option<CarriedStallOver> {
+        let told = CarriedStallOver { waiting: self.below.saturating_sub(next_seq), ..self.told };
+        let lasted_ns = told.over_ns.saturating_sub(told.since_ns);
+        let queues = !self.in_time && now_ns < told.over_ns.saturating_add(lasted_ns);
+        Some(told).filter(|told| told.waiting > 0 || queues || told.verdict.is_none())
+    }
 }
 
 impl Tally {
@@ -69,6 +99,9 @@ impl Tally {
         if let Some(open) = self.open.get_mut(&sample.connection) {
             open.answered |= sample.rtt_ns.is_some();
             open.next_seq = open.next_seq.max(sample.seq.saturating_add(1));
+            if let Some(over) = &mut open.stall_over {
+                over.row(sample);
+            }
         }
     }
 
@@ -78,7 +111,8 @@ impl Tally {
         match (&event.kind, event.connection) {
             (EventKind::ConnectionOpened { lane, remote, .. }, Some(connection)) => {
                 let (lane, remote) = (*lane, remote.clone());
-                let open = Open { samples: 0, next_seq: 0, answered: false, lane, remote, stall: None };
+                let (samples, next_seq, answered, stall, stall_over) = (0, 0, false, None, None);
+                let open = Open { samples, next_seq, answered, lane, remote, stall, stall_over };
                 self.open.insert(connection, open);
             }
             (EventKind::ConnectionClosed { .. }, Some(connection)) => {
@@ -91,9 +125,28 @@ impl Tally {
                     open.stall = Some(CarriedStall { seq, outstanding, threshold_ns, since_ns });
                 }
             }
-            (EventKind::StallEnded { .. }, Some(connection)) => {
+            (EventKind::StallEnded { duration_ns, samples, recovered, .. }, Some(connection)) => {
                 if let Some(open) = self.open.get_mut(&connection) {
-                    open.stall = None;
+                    let stall = open.stall.take().filter(|_| *recovered);
+                    let (over_ns, waiting) = (event.mono_ns, 0);
+                    let since_ns = over_ns.saturating_sub(*duration_ns);
+                    let told =
+                        CarriedStallOver { since_ns, over_ns, waiting, verdict: None, confidence: None };
+                    open.stall_over = stall.map(|stall| StallOver {
+                        told,
+                        below: stall.seq + samples,
+                        in_time_ns: i64::try_from(stall.threshold_ns / 2).unwrap_or(i64::MAX),
+                        in_time: false,
+                    });
+                }
+            }
+            (EventKind::ConnectionExplained { about, explanation, .. }, Some(connection))
+                if about == "stall" =>
+            {
+                let open = self.open.get_mut(&connection);
+                if let Some(over) = open.and_then(|open| open.stall_over.as_mut()) {
+                    (over.told.verdict, over.told.confidence) =
+                        (Some(explanation.verdict), explanation.confidence);
                 }
             }
             (EventKind::RecordingOverflowed { lost, .. }, connection) => self.add(connection, *lost),
@@ -121,14 +174,15 @@ impl Tally {
         with_gaps.map(|(&connection, open)| (connection, open.next_seq)).collect()
     }
 
-    /// What stands before a seam that is made now.
-    pub fn carried(&self) -> Carried {
+    /// What stands before a seam that is made now, at this time of the monotonic clock.
+    pub fn carried(&self, now_ns: u64) -> Carried {
         let connection = |(&connection, open): (&u32, &Open)| CarriedConnection {
             connection,
             samples: open.samples,
             lane: open.lane,
             remote: Some(open.remote.clone()),
             stall: open.stall,
+            stall_over: open.stall_over.as_ref().and_then(|over| over.carried(open.next_seq, now_ns)),
         };
         Carried {
             samples: self.samples,
@@ -146,6 +200,7 @@ mod tests {
     use super::*;
 
     use crate::statistics::Statistics;
+    use crate::verdict::{Confidence, Verdict};
 
     const DAY_NS: u64 = 86_400_000_000_000;
 
@@ -205,6 +260,54 @@ mod tests {
         assert_eq!(tally.sent_with_gaps(), BTreeMap::from([(1, 5)]));
     }
 
+    #[test]
+    fn a_stall_that_is_over_is_carried_until_its_samples_have_rows_and_it_is_explained() {
+        let event =
+            |mono_ns, kind| Event { at: jiff::Timestamp::UNIX_EPOCH, mono_ns, connection: Some(0), kind };
+        let opened = EventKind::ConnectionOpened {
+            target: String::new(),
+            local: String::new(),
+            remote: String::new(),
+            connect_ns: 0,
+            tls_ns: None,
+            interface: None,
+            lane: Some(0),
+        };
+        let explained = r#"{"about": "stall", "verdict": "path_down", "because": [], "confidence": "low",
+            "fresh": "echoed", "kind": "connection.explained"}"#;
+        let mut tally = Tally::default();
+        let over_at = |tally: &Tally, now_ns| tally.carried(now_ns).connections[0].stall_over;
+        let over = |tally: &Tally| over_at(tally, 500);
+        let row = |tally: &mut Tally, seq| {
+            tally.sample(&Sample { seq, rtt_ns: Some(100), ..Sample::default() });
+        };
+        tally.event(&event(1, opened));
+        (0..4).for_each(|seq| row(&mut tally, seq));
+        tally.event(&event(400, EventKind::StallBegan { seq: 4, outstanding: 3, threshold_ns: 200 }));
+        row(&mut tally, 4);
+        assert_eq!(over(&tally), None, "it goes on");
+        let (duration_ns, samples, recovered, retransmits) = (300, 5, true, None);
+        tally.event(&event(500, EventKind::StallEnded { duration_ns, samples, recovered, retransmits }));
+        let mut left =
+            CarriedStallOver { since_ns: 200, over_ns: 500, waiting: 4, verdict: None, confidence: None };
+        assert_eq!(over(&tally), Some(left));
+        tally.event(&event(500, serde_json::from_str(explained).unwrap()));
+        (left.verdict, left.confidence) = (Some(Verdict::PathDown), Some(Confidence::Low));
+        assert_eq!(over(&tally), Some(left));
+        // Number 5 was lost on its way to the recorder: it never has a row.
+        row(&mut tally, 7);
+        left.waiting = 1;
+        assert_eq!(over(&tally), Some(left));
+        row(&mut tally, 8);
+        left.waiting = 0;
+        assert_eq!(over(&tally), Some(left), "later ones may queue");
+        assert_eq!(over_at(&tally, 800), None, "no longer than it lasted");
+        row(&mut tally, 9);
+        assert_eq!(over(&tally), Some(left), "one that is late");
+        tally.sample(&Sample { seq: 10, rtt_ns: Some(99), ..Sample::default() });
+        assert_eq!(over(&tally), None);
+    }
+
     /// Two probing threads, and a seam between the ends of their schedules: what was due in either recording is what was sent there.
     #[test]
     fn what_was_due_on_a_thread_that_ended_before_a_seam_is_carried_over_it() {
@@ -223,7 +326,7 @@ mod tests {
                 tally.event(one);
                 statistics.event(one);
             }
-            carried = tally.carried();
+            carried = tally.carried(1);
             if due.len() < 2 {
                 let next = String::new();
                 statistics

@@ -226,7 +226,7 @@ fn counts(joined: &Joined<'_>, gathered: &Gathered, last: Timestamp, context: &C
         .map_or_else(String::new, |ns| format!(", longest silence {}", duration(ns)));
     let unexplained = joined
         .incidents()
-        .filter(|i| i.explained().is_none_or(|e| e.explanation.verdict == Verdict::Unknown))
+        .filter(|i| i.verdict().is_none_or(|verdict| verdict == Verdict::Unknown) && !i.is_explained_later())
         .count();
     let corrupt = match gathered.corrupt {
         0 => String::new(),

@@ -84,6 +84,15 @@ pub enum Error {
         /// The error that stopped it.
         reason: String,
     },
+    /// Somebody removed it while it was written.
+    #[error(
+        "{} was removed while it was recorded to, and what it held is gone; start the probe anew to record again",
+        path.display()
+    )]
+    Gone {
+        /// The directory, or the file in it.
+        path: PathBuf,
+    },
     /// The operating system refused.
     #[error("cannot {operation} {}: {source}; {}", path.display(), remedy(source))]
     Io {

@@ -91,6 +91,8 @@ pub struct Recorder {
     /// When what was pending was last written.
     written_ns: u64,
     stopped: Option<Stopped>,
+    /// Its files were removed: what has their names now is none of ours.
+    gone: bool,
     /// Set while the disk is full.
     waiting: Option<Waiting>,
     /// Events that are written after what is pending, or when there is room.
@@ -183,6 +185,7 @@ impl Recorder {
             syncer: Syncer::default(),
             written_ns: now_ns,
             stopped: None,
+            gone: false,
             waiting: None,
             kept: Kept::default(),
             losses: Losses::default(),
@@ -275,6 +278,7 @@ impl Recorder {
     pub fn flush(&mut self, now_mono_ns: u64) -> Result<(), Error> {
         self.refuse_if_stopped()?;
         self.now_ns = now_mono_ns;
+        self.guarded(Self::refuse_if_gone)?;
         if self.waiting.is_some() {
             return self.guarded(Self::resume);
         }
@@ -332,6 +336,7 @@ impl Recorder {
         if self.stopped.is_none() {
             self.ending = true;
             ended = self.guarded(|r| {
+                r.refuse_if_gone()?;
                 r.catch_up().or_else(|error| {
                     if !error.is_full() {
                         return Err(error);
@@ -362,6 +367,11 @@ impl Recorder {
         }
         // A conversion that outlived the stop must not outlive the lock.
         let _ = self.collect_closed(true);
+        // Another recording may have been begun in its place.
+        if self.gone || self.removed().is_some() {
+            ended?;
+            return self.refuse_if_stopped().map(|()| self.rows);
+        }
         // Without its end in the manifest the recording is one that was interrupted, and recovery completes it: with what stands
         // beside the log too, which is in no other file yet.
         let is_sealed = self.end_stopped().is_ok();
@@ -402,10 +412,28 @@ impl Recorder {
         }
     }
 
+    /// Looks whether its files are still there: two looks at open files, which no other disk and no network is asked for.
+    fn refuse_if_gone(&mut self) -> Result<(), Error> {
+        let Some(path) = self.removed().map(Path::to_owned) else { return Ok(()) };
+        self.gone = true;
+        // It takes room until it is closed.
+        self.open = None;
+        Err(Error::Gone { path })
+    }
+
+    /// What somebody removed: all of it, or a file.
+    fn removed(&self) -> Option<&Path> {
+        let files = [Some(self.events.file()), self.open.as_ref().map(|segment| &segment.file)];
+        let file = files.into_iter().flatten().find(|file| file.is_removed())?;
+        Some(if self.dir.exists() { &file.path } else { &self.dir })
+    }
+
     /// Does something that must succeed for the recording to go on. Where the disk is full the recording waits for room;
     /// anything else stops it, with a last word.
     fn guarded(&mut self, act: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<(), Error> {
-        act(self).inspect_err(|error| {
+        // That its files were removed says more than what could not be done with them.
+        let done = act(self).map_err(|error| self.refuse_if_gone().err().unwrap_or(error));
+        done.inspect_err(|error| {
             if error.wants_room() && !self.ending {
                 return self.wait_for_room(error);
             }
@@ -425,6 +453,9 @@ impl Recorder {
     }
 
     fn release_reserve(&self) {
+        if self.gone {
+            return;
+        }
         progress::remove(self.disk.as_ref(), &self.dir);
         let _ = self.disk.remove(&self.dir.join(RESERVE));
     }

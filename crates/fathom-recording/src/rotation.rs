@@ -1,14 +1,16 @@
-//! Removing old recordings of a rotation: whole ones, and nothing else.
+//! Removing old recordings of a rotation: those that have their end, and nothing else.
 
 use crate::disk::{self, Disk};
-use crate::{EVENTS, MANIFEST, Manifest, REMOVED, Recording, segment_name, segment_ordinal};
+use crate::{EVENTS, LOCK, MANIFEST, Manifest, PROGRESS, REMOVED, RESERVE, Recording, SEAM};
+use crate::{segment_name, segment_ordinal};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Removes the recordings directly in `parent` that are whole, ended before this moment and are of the rotation that `is_ours`
-/// knows. What is removed is told, and what is ours and old and yet stays, with why. A removal that was interrupted is taken up.
+/// Removes the recordings directly in `parent` that ended before this moment, of which all files are there, and that are of the rotation
+/// that `is_ours` knows. One that ended on a full disk has rows in the files in which they were written (`.arrows`), and goes like
+/// any other. What is removed is told, and what is ours and old and yet stays, with why. A removal that was interrupted is taken up.
 pub fn remove_old(
     parent: &Path,
     before: Timestamp,
@@ -53,14 +55,20 @@ fn files_of(dir: &Path) -> Result<BTreeSet<String>, String> {
     for entry in fs::read_dir(dir).map_err(|e| e.to_string())? {
         let entry = entry.map_err(|e| e.to_string())?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let known = [MANIFEST, REMOVED, EVENTS].contains(&name.as_str())
-            || segment_ordinal(&name, "parquet").is_some();
-        if !known || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            return Err(format!("{name} in it is not of a whole recording"));
+        if !is_of_an_ended(&name) || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            return Err(format!("{name} in it is not of a recording that has ended"));
         }
         files.insert(name);
     }
     Ok(files)
+}
+
+/// Whether a file of this name is of a recording that has its end, whatever the disk had room for then. What recovery has set aside is not:
+/// somebody may want to look at it.
+fn is_of_an_ended(name: &str) -> bool {
+    let name = name.strip_suffix(".tmp").unwrap_or(name);
+    [MANIFEST, REMOVED, EVENTS, LOCK, RESERVE, SEAM, PROGRESS].contains(&name)
+        || ["parquet", "arrows"].into_iter().any(|end| segment_ordinal(name, end).is_some())
 }
 
 /// Whether it may be removed: its files are all there, and no other, and nobody writes it.

@@ -1,6 +1,7 @@
 //! What a run carries over a seam of `--rotate`: told alike by the recording that ends and the one that follows.
 
 use crate::cause::ClosingCause;
+use crate::verdict::{Confidence, Verdict};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,9 @@ pub struct CarriedConnection {
     /// The stall that it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<CarriedStall>,
+    /// The latest stall that was over, where that is not all: see there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_over: Option<CarriedStallOver>,
 }
 
 /// A stall that goes on over a seam, as its beginning was told.
@@ -60,6 +64,24 @@ pub struct CarriedStall {
     pub threshold_ns: u64,
     /// When the silence began, by the monotonic clock of the run, in ns.
     pub since_ns: u64,
+}
+
+/// A stall whose end was told before a seam, and of which samples that it held up have no row yet, or others may queue behind those, or
+/// that nobody has explained yet. Without it the recording that follows would have long round trips, and no word of where they come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CarriedStallOver {
+    /// When the silence began, by the monotonic clock of the run, in ns.
+    pub since_ns: u64,
+    /// When its echo came.
+    pub over_ns: u64,
+    /// Samples that were out when it was over, and have no row before the seam.
+    pub waiting: u64,
+    /// What the evidence said about why; absent: it is explained after the seam.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// How sure that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Confidence>,
 }
 
 /// An outage of a lane that goes on over a seam, or may: the connection that would end it has not answered yet.

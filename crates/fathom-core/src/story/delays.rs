@@ -31,6 +31,8 @@ struct Delay {
     direction: Option<Direction>,
     confidence: Confidence,
     over: bool,
+    /// It goes on in the recording that follows.
+    goes_on: bool,
 }
 
 /// A delay that has no end: from which sample on.
@@ -93,10 +95,16 @@ pub(super) fn spans(events: &[Event]) -> Vec<(i64, i64, u64)> {
 
 /// By their beginnings.
 fn delays(events: &[Event]) -> Vec<Delay> {
-    let mut delays: Vec<Delay> = Vec::new();
+    let (mut delays, mut continued): (Vec<Delay>, bool) = (Vec::new(), false);
     for event in events {
         let (at, connection) = (Moment::of(event), event.connection);
         match event.kind {
+            EventKind::RecordingContinues { .. } => continued = true,
+            EventKind::RecordingRotated { .. } => {
+                for delay in delays.iter_mut().filter(|delay| !delay.over && delay.left.is_none()) {
+                    (delay.to, delay.goes_on) = (at, true);
+                }
+            }
             EventKind::DelayBegan { seq, rtt_ns, .. } => delays.push(Delay {
                 connection,
                 from: at.earlier(rtt_ns),
@@ -109,6 +117,7 @@ fn delays(events: &[Event]) -> Vec<Delay> {
                 direction: None,
                 confidence: Confidence::Medium,
                 over: false,
+                goes_on: false,
             }),
             // The pause tells all of it.
             EventKind::DelayEnded { verdict: Verdict::LocalPaused | Verdict::PeerPaused, .. } => {
@@ -125,15 +134,21 @@ fn delays(events: &[Event]) -> Vec<Delay> {
                 confidence,
                 ..
             } => {
-                let open =
-                    delays.iter_mut().rev().find(|delay| delay.connection == connection && !delay.over);
-                let Some(delay) = open else { continue };
-                let (from, ways_ns) = (delay.from, forward_ns.zip(back_ns));
+                let is_it = |delay: &Delay| delay.connection == connection && !delay.over;
+                let open = delays.iter().rposition(is_it);
+                // One that began in the recording before.
+                let from = match open {
+                    Some(open) => delays[open].from,
+                    None if continued => at.earlier(duration_ns),
+                    None => continue,
+                };
+                let ways_ns = forward_ns.zip(back_ns);
                 // It is told some samples after its last one.
                 let after_ns = at.mono_ns.saturating_sub(from.mono_ns).saturating_sub(duration_ns);
                 let (to, late, over) = (at.earlier(after_ns), samples, true);
                 let (left, first_seq) = (None, None);
-                *delay = Delay {
+                let goes_on = false;
+                let delay = Delay {
                     connection,
                     from,
                     to,
@@ -145,7 +160,12 @@ fn delays(events: &[Event]) -> Vec<Delay> {
                     direction,
                     confidence,
                     over,
+                    goes_on,
                 };
+                match open {
+                    Some(open) => delays[open] = delay,
+                    None => delays.push(delay),
+                }
             }
             EventKind::ConnectionClosed { ref evidence, .. } => {
                 let open =
@@ -187,6 +207,7 @@ fn told(spell: &[Delay], joined: &Joined<'_>) -> Option<(u64, Line)> {
     let goes_on = match spell {
         all if all.iter().all(|delay| delay.over) => "",
         [delay] if delay.left.is_some() => ", to its end",
+        all if all.iter().all(|delay| delay.over || delay.goes_on) => ", and goes on in the next recording",
         _ => ", and still was when last heard of",
     };
     let most = duration(slowest.most_ns);

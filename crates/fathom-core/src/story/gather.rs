@@ -3,8 +3,9 @@
 use super::delays::{self, GoesOn};
 use super::join::join;
 use super::levels::{Level, Levels};
+use super::moment::Moment;
 use super::stood::Stood;
-use crate::event::Event;
+use crate::event::{Event, EventKind};
 use crate::histogram::Histogram;
 use crate::query::Outcome;
 use crate::sample::{Flags, Sample};
@@ -61,6 +62,8 @@ pub struct Gatherer {
     rtt: Histogram,
     levels: Levels,
     stood: Stood,
+    /// Where the run had begun in another recording: when it went on in this one, in ns since the Unix epoch.
+    goes_on_ns: Option<i64>,
     /// Delays that have no end, by their connection.
     go_on: BTreeMap<u32, GoesOn>,
     /// Moments that wait for their baseline, latest first.
@@ -79,6 +82,7 @@ impl Gatherer {
             rtt: Histogram::default(),
             levels: Levels::default(),
             stood: Stood::of(&joined),
+            goes_on_ns: events.iter().find_map(continued_ns),
             go_on: delays::going_on(events),
             moments,
             gathered: Gathered::default(),
@@ -103,7 +107,10 @@ impl Gatherer {
                 self.rtt.record(rtt_ns);
                 let took_ns = rtt_ns.max(0) as u64;
                 let waited_ns = self.stood.within(sample.sent_ns, took_ns);
-                self.levels.add(sample.sent_ns, rtt_ns.saturating_sub(waited_ns as i64));
+                // What was sent before is of a time of which the recording before knows what happened in it.
+                if self.goes_on_ns.is_none_or(|from_ns| sample.sent_ns >= from_ns) {
+                    self.levels.add(sample.sent_ns, rtt_ns.saturating_sub(waited_ns as i64));
+                }
                 let late = self
                     .go_on
                     .get(&sample.connection)
@@ -129,4 +136,8 @@ impl Gatherer {
         let (whole, longest_ns, levels) = ((&self.rtt).into(), self.rtt.max(), self.levels.finish());
         Gathered { whole, longest_ns, levels, ..self.gathered }
     }
+}
+
+fn continued_ns(event: &Event) -> Option<i64> {
+    matches!(event.kind, EventKind::RecordingContinues { .. }).then(|| Moment::of(event).utc_ns())
 }

@@ -1,7 +1,7 @@
 //! Stalls and ends in sentences: what was seen, what it is said to mean, what coincides, and how sure that is.
 
 use super::gather::{Baseline, Gathered};
-use super::join::{Closing, Incident, Joined, Overrun, Pause, Stall};
+use super::join::{Closing, Incident, Joined, Overrun, Pause, Seam, Stall};
 use super::moment::Moment;
 use super::words::{accounts, count, ordinals, were};
 use super::{Confidence, Line, State, next, tally, whose};
@@ -42,7 +42,7 @@ impl Context<'_> {
     pub(super) fn lasted_ns(&self, stall: &Stall<'_>) -> u64 {
         match stall.end {
             Some(_) => stall.duration_ns,
-            None if stall.cut_short || stall.goes_on => stall.duration_ns,
+            None if stall.cut_short || stall.seam == Seam::GoesOn => stall.duration_ns,
             None => {
                 (self.last.duration_since(stall.start.utc).as_nanos().max(0) as u64).max(stall.duration_ns)
             }
@@ -92,9 +92,8 @@ fn is_another_fault(before: &[Incident<'_>], next: Incident<'_>) -> bool {
         Incident::Stall(stall) => stall.recovered && incident.end_mono_ns() < next.start().mono_ns,
         Incident::Closing(_) => false,
     };
-    let verdict = |incident: Incident<'_>| incident.explained().map(|e| e.explanation.verdict);
     before.iter().all(was_well)
-        && before.iter().any(|i| i.connection() == next.connection() || verdict(*i) != verdict(next))
+        && before.iter().any(|i| i.connection() == next.connection() || i.verdict() != next.verdict())
 }
 
 fn alone(context: &Context<'_>, incident: Incident<'_>) -> Line {
@@ -104,11 +103,14 @@ fn alone(context: &Context<'_>, incident: Incident<'_>) -> Line {
         Incident::Closing(closing) => (ended(closing), closing_facts(context, closing)),
     };
     let explained = incident.explained();
-    let verdict = explained.map(|e| e.explanation.verdict);
+    let verdict = incident.verdict();
     let mut evidence = explained.map_or_else(Vec::new, |e| e.explanation.because.clone());
     let because = evidence.join("; ");
     let could_be = explained.map_or(&[][..], |e| e.explanation.could_be.as_slice());
     let meaning = match verdict {
+        Some(verdict) if explained.is_none() => {
+            format!("Verdict: {verdict}; because of what, the recording before says")
+        }
         // The network did nothing, which is all that a verdict speaks of.
         Some(Verdict::Unknown)
             if incident.cause() == Some(ClosingCause::LocalError) && could_be.is_empty() =>
@@ -117,6 +119,7 @@ fn alone(context: &Context<'_>, incident: Incident<'_>) -> Line {
         }
         Some(Verdict::Unknown) => format!("Verdict: unknown, why is not known: {because}"),
         Some(verdict) => format!("Verdict: {verdict}, because {because}"),
+        None if incident.is_explained_later() => "The next recording says why".to_owned(),
         None => "Why is not known: the recording holds no explanation".to_owned(),
     };
     evidence.extend(facts);
@@ -148,18 +151,22 @@ fn together(context: &Context<'_>, group: &[Incident<'_>], connections: &[u32]) 
     };
     let how: Vec<String> =
         group.iter().map(|i| i.cause().map_or("stalled", ClosingCause::name).to_owned()).collect();
-    let all_known = group.iter().all(|i| i.explained().is_some());
-    let mut verdicts: Vec<Verdict> =
-        group.iter().filter_map(|i| Some(i.explained()?.explanation.verdict)).collect();
+    let all_known = group.iter().all(|i| i.verdict().is_some());
+    let mut verdicts: Vec<Verdict> = group.iter().filter_map(|i| i.verdict()).collect();
     verdicts.dedup();
     let verdict = verdicts.first().copied().filter(|_| verdicts.len() == 1 && all_known);
     let meaning = match verdict {
         Some(Verdict::Unknown) => "Verdict: unknown for all of them".to_owned(),
         Some(verdict) => format!("Verdict: {verdict} for all of them"),
+        None if group.iter().all(|i| i.is_explained_later()) => "The next recording says why".to_owned(),
         None if verdicts.is_empty() => "Why is not known: the recording holds no explanation".to_owned(),
         None => {
-            let each =
-                group.iter().map(|i| i.explained().map_or("not explained", |e| e.explanation.verdict.name()));
+            let name = |i: &Incident<'_>| match i.verdict() {
+                Some(verdict) => verdict.name(),
+                None if i.is_explained_later() => "explained in the next recording",
+                None => "not explained",
+            };
+            let each = group.iter().map(name);
             format!("Their verdicts differ: {}", tally(each))
         }
     };
@@ -218,10 +225,23 @@ fn stalled(context: &Context<'_>, stall: &Stall<'_>) -> String {
         Some(n @ 1..) => format!(", {} sent again", count(n.into(), "segment")),
         _ => String::new(),
     };
+    if let Seam::OverBefore { waiting, .. } = stall.seam {
+        let echoes = match waiting {
+            0 => String::new(),
+            n => format!(": the echoes of {} that waited came here", count(n, "sample")),
+        };
+        return format!("stalled for {lasted}, which was over before this recording began{echoes}");
+    }
     match (stall.end, context.state) {
         (Some(_), _) if stall.recovered => {
+            let later = match stall.seam {
+                Seam::MoreFollows(n @ 1..) => {
+                    format!(", {n} of which have their echoes in the next recording")
+                }
+                _ => String::new(),
+            };
             format!(
-                "stalled for {lasted}, then the echo came: {} waited{again}",
+                "stalled for {lasted}, then the echo came: {} waited{again}{later}",
                 count(stall.samples, "sample")
             )
         }
@@ -229,7 +249,7 @@ fn stalled(context: &Context<'_>, stall: &Stall<'_>) -> String {
         (None, _) if stall.cut_short => format!(
             "stalled, and still waited after {lasted} when this probe closed it as planned: how it would have gone on is not known"
         ),
-        (None, _) if stall.goes_on => {
+        (None, _) if stall.seam == Seam::GoesOn => {
             format!("stalled, and had for {lasted} when the recording ends: it goes on in the next recording")
         }
         (None, State::Running) => {
@@ -345,7 +365,9 @@ pub(super) fn usual(when: &str, baseline: &Baseline) -> Option<String> {
 
 /// How sure the recorded verdict is: as the probe wrote it down, or from the events where it did not yet.
 fn confidence(context: &Context<'_>, incident: Incident<'_>) -> Confidence {
-    let Some(explained) = incident.explained() else { return Confidence::None };
+    let Some(explained) = incident.explained() else {
+        return incident.said_before().map_or(Confidence::None, |(_, confidence)| confidence);
+    };
     if let Some(confidence) = explained.explanation.confidence {
         return confidence;
     }

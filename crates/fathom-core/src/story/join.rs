@@ -5,9 +5,9 @@ use super::moment::Moment;
 use super::tries::Tries;
 use super::words::changed;
 use crate::cause::ClosingCause;
-use crate::event::{Event, EventKind, Evidence};
+use crate::event::{CarriedStallOver, Event, EventKind, Evidence};
 use crate::peer_report::PeerReport;
-use crate::verdict::{Explanation, Fresh};
+use crate::verdict::{Confidence, Explanation, Fresh, Verdict};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,6 +25,19 @@ pub(super) struct Explained<'a> {
     pub(super) report: Option<&'a PeerReport>,
 }
 
+/// How a stall lies to the seams of a rotation (`--rotate`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seam {
+    /// All of it is in this recording.
+    None,
+    /// It goes on in the recording that follows.
+    GoesOn,
+    /// It was over, and the recording that follows has more of it: the echoes of so many samples, or why it came.
+    MoreFollows(u64),
+    /// It was over before this recording began, with so many samples out, and this is what was said there about why.
+    OverBefore { waiting: u64, said: Option<(Verdict, Confidence)> },
+}
+
 #[derive(Debug)]
 pub(super) struct Stall<'a> {
     pub(super) connection: Option<u32>,
@@ -35,8 +48,7 @@ pub(super) struct Stall<'a> {
     pub(super) duration_ns: u64,
     /// It went on when we closed the connection, as was planned.
     pub(super) cut_short: bool,
-    /// It goes on in the recording that follows.
-    pub(super) goes_on: bool,
+    pub(super) seam: Seam,
     pub(super) outstanding: u64,
     pub(super) samples: u64,
     pub(super) recovered: bool,
@@ -105,6 +117,26 @@ impl<'a> Incident<'a> {
             Self::Stall(stall) => stall.explained,
             Self::Closing(closing) => closing.explained,
         }
+    }
+
+    /// What was said about why, here or in the recording before.
+    pub(super) fn verdict(self) -> Option<Verdict> {
+        let here = self.explained().map(|explained| explained.explanation.verdict);
+        here.or_else(|| self.said_before().map(|(verdict, _)| verdict))
+    }
+
+    /// What the recording before said about why, and how sure that is.
+    pub(super) fn said_before(self) -> Option<(Verdict, Confidence)> {
+        match self {
+            Self::Stall(&Stall { seam: Seam::OverBefore { said, .. }, .. }) => said,
+            _ => None,
+        }
+    }
+
+    /// Whether the recording that follows says why.
+    pub(super) fn is_explained_later(self) -> bool {
+        let follows = |stall: &Stall<'_>| matches!(stall.seam, Seam::GoesOn | Seam::MoreFollows(_));
+        self.verdict().is_none() && matches!(self, Self::Stall(stall) if follows(stall))
     }
 
     pub(super) fn cause(self) -> Option<ClosingCause> {
@@ -227,6 +259,9 @@ impl<'a> Joined<'a> {
                     if let Some(lane) = one.lane {
                         self.lanes.insert(Some(one.connection), lane);
                     }
+                    if let Some(over) = one.stall_over {
+                        self.stalled_before(at, one.connection, over);
+                    }
                     if let Some(stall) = one.stall {
                         let lasted_ns = at.mono_ns.saturating_sub(stall.since_ns);
                         self.stalled(
@@ -243,7 +278,19 @@ impl<'a> Joined<'a> {
                     let stall = self.going_on.get(&one.connection).and_then(|&i| self.stalls.get_mut(i));
                     if let Some(stall) = stall {
                         stall.duration_ns = at.mono_ns.saturating_sub(stall.start.mono_ns);
-                        stall.goes_on = true;
+                        stall.seam = Seam::GoesOn;
+                    }
+                }
+                for (id, over) in
+                    carried.connections.iter().filter_map(|c| Some((c.connection, c.stall_over?)))
+                {
+                    let it = |s: &&mut Stall<'_>| {
+                        s.connection == Some(id) && s.end.is_some() && s.start.mono_ns == over.since_ns
+                    };
+                    if let Some(stall) = self.stalls.iter_mut().rev().find(it)
+                        && stall.seam == Seam::None
+                    {
+                        stall.seam = Seam::MoreFollows(over.waiting);
                     }
                 }
             }
@@ -343,10 +390,30 @@ impl<'a> Joined<'a> {
             end: None,
             duration_ns: lasted_ns,
             cut_short: false,
-            goes_on: false,
+            seam: Seam::None,
             outstanding,
             samples: outstanding,
             recovered: false,
+            retransmits: None,
+            explained: None,
+        });
+    }
+
+    /// A stall that was over before this recording began, at this moment, and of which this one has the rest.
+    fn stalled_before(&mut self, at: Moment, connection: u32, over: CarriedStallOver) {
+        let CarriedStallOver { since_ns, over_ns, waiting, verdict, confidence } = over;
+        let earlier = |mono_ns: u64| at.earlier(at.mono_ns.saturating_sub(mono_ns));
+        let said = verdict.map(|verdict| (verdict, confidence.unwrap_or(Confidence::None)));
+        self.stalls.push(Stall {
+            connection: Some(connection),
+            start: earlier(since_ns),
+            end: Some(earlier(over_ns)),
+            duration_ns: over_ns.saturating_sub(since_ns),
+            cut_short: false,
+            seam: Seam::OverBefore { waiting, said },
+            outstanding: waiting,
+            samples: waiting,
+            recovered: true,
             retransmits: None,
             explained: None,
         });

@@ -2,7 +2,7 @@
 //! before it: what counts as late grows with it, and neither a stall nor a delay is told. Seen from the end of the run it shows.
 
 use super::delays;
-use super::join::Joined;
+use super::join::{Incident, Joined};
 use super::words::clock;
 use super::{Confidence, Line};
 use crate::event::Event;
@@ -171,7 +171,12 @@ fn told(events: &[Event], joined: &Joined<'_>) -> Vec<(i64, i64, u64)> {
     let incidents = joined.incidents().map(|incident| {
         let start = incident.start();
         let lasted_ns = incident.end_mono_ns().saturating_sub(start.mono_ns);
-        (start.utc_ns(), after(start.utc_ns(), lasted_ns), u64::MAX)
+        // What queues behind a silence that is over is its doing for as long again: no delay is told of it either.
+        let queued_ns = match incident {
+            Incident::Stall(stall) if stall.recovered => lasted_ns,
+            _ => 0,
+        };
+        (start.utc_ns(), after(start.utc_ns(), lasted_ns.saturating_add(queued_ns)), u64::MAX)
     });
     let pauses = joined.pauses.iter().map(|pause| {
         let from = pause.start.utc_ns();

@@ -2,6 +2,7 @@ use super::*;
 use serde_json::{Value, json};
 
 mod accounts;
+mod seams;
 
 const S: u64 = 1_000_000_000;
 

@@ -45,6 +45,7 @@ impl World {
                         let key = (path.unwrap_or(0), event.connection.unwrap_or(0));
                         self.outcome.ordinals.insert(link, key);
                     }
+                    self.outcome.samples_before.push(self.outcome.samples.len());
                     self.outcome.events.push((path, *event));
                 }
                 Output::Anchor { .. } | Output::Load(_) => {}

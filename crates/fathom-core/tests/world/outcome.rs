@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Outcome {
     pub(crate) samples: Vec<(usize, Sample)>,
     pub(crate) events: Vec<(Option<usize>, Event)>,
+    /// How many samples had come before each of these.
+    pub(crate) samples_before: Vec<usize>,
     /// Truth: silences with samples out over TCP, of the threshold that the settings name and longer, or of `SILENCE_NS`: from, to.
     pub(crate) silences: Vec<(u64, u64)>,
     /// Those that came when a part of the missing echo had.

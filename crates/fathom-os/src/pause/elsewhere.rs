@@ -35,7 +35,7 @@ impl Accounts {
     pub(super) fn refresh(&mut self, _now: u64, _late_ns: u64) {}
 
     #[expect(clippy::unused_self, reason = "the Linux sibling reads its files")]
-    pub(super) fn since_refresh(&mut self) -> (Option<u64>, Option<u64>) {
+    pub(super) fn since_refresh(&mut self, _now: u64) -> (Option<u64>, Option<u64>) {
         (None, None)
     }
 }

@@ -87,11 +87,16 @@ impl Accounts {
         self.steal_read_at.is_none_or(|at| now.saturating_sub(at) >= super::ACCOUNTS_WINDOW_NS)
     }
 
-    /// Ns waited in the run queue, and ns stolen, since the last refresh. Both are then read anew at the next.
-    pub(super) fn since_refresh(&mut self) -> (Option<u64>, Option<u64>) {
+    /// Ns waited in the run queue, and ns stolen, since the last refresh, which this is one of too.
+    pub(super) fn since_refresh(&mut self, now: u64) -> (Option<u64>, Option<u64>) {
         let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
-        self.steal_read_at = None;
-        (since(self.waited_ns(), self.run_queue_ns), since(self.read_steal_ns(), self.steal_ns))
+        let (run_queue_ns, steal_ns) = (self.waited_ns(), self.read_steal_ns());
+        self.steal_read_at = Some(now);
+        let before = (
+            std::mem::replace(&mut self.run_queue_ns, run_queue_ns),
+            std::mem::replace(&mut self.steal_ns, steal_ns),
+        );
+        (since(run_queue_ns, before.0), since(steal_ns, before.1))
     }
 
     fn waited_ns(&self) -> Option<u64> {

@@ -137,6 +137,8 @@ pub struct Gap(Arc<Shared>);
 struct Shared {
     dues: Dues,
     alarm: system::Alarm,
+    /// [`mono_ns`].
+    clock: fn() -> u64,
 }
 
 impl PauseClock {
@@ -154,7 +156,7 @@ impl PauseClock {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let dues = Dues::new(period.as_nanos() as u64, threshold.as_nanos() as u64);
-        let shared = Arc::new(Shared { dues, alarm: system::Alarm::new()? });
+        let shared = Arc::new(Shared { dues, alarm: system::Alarm::new()?, clock: mono_ns });
         let gap = Gap(Arc::clone(&shared));
         let (ticking, begun) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("pause-clock".to_owned()).stack_size(128 << 10).spawn(
@@ -204,14 +206,16 @@ fn tick(stop: &AtomicBool, mut accounts: system::Accounts, shared: &Shared, mut 
         let spans = dues.take();
         let mut ticked = now;
         if !spans.is_empty() {
-            let (run_queue_ns, steal_ns) = if read_late { (None, None) } else { accounts.since_refresh() };
+            let since = accounts.since_refresh(now);
+            let (run_queue_ns, steal_ns) = if read_late { (None, None) } else { since };
             pauses_of(&spans, run_queue_ns, steal_ns).for_each(&mut on_pause);
             ticked = mono_ns();
         }
         // From this tick, not from what was due: ticks that were missed are not made up for. And not from a later reading: a pause
         // between the two would make no tick late, and be lost.
         dues.ticked(ticked, PUT_OFF_NS);
-        accounts.refresh(now, late_ns);
+        // After pauses that was done as they were told: what this thread waited since may be of one that begins now.
+        accounts.refresh(now, if spans.is_empty() { late_ns } else { 0 });
         read_late = mono_ns().saturating_sub(ticked) > dues.threshold_ns();
     }
 }

@@ -55,7 +55,7 @@ impl Running {
         if let Some(wanted_ns) = wanted_ns {
             self.of_this_thread(wanted_ns, now);
         }
-        let Shared { dues, alarm } = &*self.gap.0;
+        let Shared { dues, alarm, .. } = &*self.gap.0;
         if dues.is_untold() {
             alarm.set(now);
         }
@@ -63,9 +63,15 @@ impl Running {
         &self.learned
     }
 
-    fn of_this_thread(&self, wanted_ns: u64, now: u64) {
+    fn of_this_thread(&mut self, wanted_ns: u64, now: u64) {
+        if let Some(counted) = self.counts.as_ref().and_then(system::Counts::read) {
+            self.missed(wanted_ns, now, counted);
+        }
+    }
+
+    fn missed(&mut self, wanted_ns: u64, now: u64, counted: system::Counted) {
         let Some((_, before)) = self.base else { return };
-        let Some(counted) = self.counts.as_ref().and_then(system::Counts::read) else { return };
+        self.count_from(now, counted);
         let worked_ns = counted.ran_ns.saturating_sub(before.ran_ns);
         let began = wanted_ns.saturating_add(worked_ns);
         if now.saturating_sub(began) > self.gap.0.dues.threshold_ns() {
@@ -89,7 +95,22 @@ impl Running {
         }
         if self.base.is_none_or(|(at, _)| now_mono_ns.saturating_sub(at) >= super::COUNTED_EVERY_NS) {
             let counts = self.counts.get_or_insert_with(system::Counts::open);
-            self.base = counts.read().map(|counted| (now_mono_ns, counted));
+            match counts.read() {
+                Some(counted) => self.count_from(now_mono_ns, counted),
+                None => self.base = None,
+            }
+        }
+    }
+
+    /// Takes these counts, read just now, as those from which what it waits next is counted; unless it waited since it last said that it
+    /// runs. That may be of a pause that nobody has told yet, and of one in which a thread did not wait it is said that it was stopped.
+    fn count_from(&mut self, now_mono_ns: u64, counted: system::Counted) {
+        let Shared { dues, clock, .. } = &*self.gap.0;
+        // Of the shortest pause this is a quarter.
+        let little_ns = dues.threshold_ns() / 4;
+        let waited_ns = self.base.map_or(0, |(_, before)| counted.waited_ns.saturating_sub(before.waited_ns));
+        if waited_ns <= little_ns || clock().saturating_sub(self.wanted_ns) <= little_ns {
+            self.base = Some((now_mono_ns, counted));
         }
     }
 }
@@ -97,7 +118,8 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pause::dues::{Dues, Span};
+    use crate::pause::dues::{Dues, Span, Whose};
+    use std::cell::Cell;
     use std::sync::Arc;
 
     const MS: u64 = 1_000_000;
@@ -106,7 +128,49 @@ mod tests {
     fn gap() -> Gap {
         let dues = Dues::new(12 * MS, 20 * MS);
         dues.ticked(1_000 * MS, 1_000 * MS);
-        Gap(Arc::new(Shared { dues, alarm: system::Alarm::new().expect("a timer") }))
+        Gap(Arc::new(Shared { dues, alarm: system::Alarm::new().expect("a timer"), clock: || CLOCK.get() }))
+    }
+
+    thread_local! {
+        static CLOCK: Cell<u64> = const { Cell::new(1_000 * MS) };
+    }
+
+    /// A probe is kept from running mostly as it sends: its peer wakes on its processor, and runs. It had said before that it runs, and
+    /// then took its counts anew: what it had waited was forgotten, and 214 of 219 such pauses were told as a stop (`--spin --every 20ms`
+    /// beside three busy loops on its processor).
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_a_thread_waited_since_it_spoke_last_is_not_forgotten_before_it_is_told() {
+        let mut worker = Running::new(gap());
+        // Of it the kernel has counted so much by then.
+        let counts = |worker: &mut Running, at_ms: u64, waited_ms: u64| {
+            CLOCK.set(at_ms * MS);
+            worker.count_from(at_ms * MS, system::Counted { ran_ns: 0, waited_ns: waited_ms * MS });
+            worker.base.map(|(at, _)| at / MS)
+        };
+        let told = |worker: &mut Running, now_ms: u64, waited_ms: u64| {
+            let wanted_ns = std::mem::replace(&mut worker.wanted_ns, now_ms * MS);
+            CLOCK.set(now_ms * MS);
+            let counted = system::Counted { ran_ns: 0, waited_ns: waited_ms * MS };
+            worker.missed(wanted_ns, now_ms * MS, counted);
+            let spans = worker.gap.0.dues.take();
+            spans.iter().map(|span| (span.duration_ns() / MS, span.of)).collect::<Vec<_>>()
+        };
+        let of = |waited_ms: u64| Whose::Thread(waited_ms * MS);
+        worker.wanted_ns = 1_000 * MS;
+        assert_eq!(counts(&mut worker, 1_001, 100), Some(1_001));
+        assert_eq!(counts(&mut worker, 1_004, 103), Some(1_004), "a little, and just now");
+        // It waits between its word and this, and is told of it only then.
+        assert_eq!(counts(&mut worker, 1_050, 149), Some(1_004));
+        assert_eq!(told(&mut worker, 1_051, 149), [(51, of(46))]);
+        // What came next it waited for too, and what it was told is not told again.
+        assert_eq!(told(&mut worker, 1_151, 159), [(100, of(10))]);
+        // It was stopped: there is nothing to be forgotten.
+        assert_eq!(counts(&mut worker, 1_651, 160), Some(1_651));
+        assert_eq!(told(&mut worker, 1_652, 160), [(501, of(0))]);
+        // A thread that rests waits for nothing.
+        worker.rests_until(u64::MAX);
+        assert_eq!(counts(&mut worker, 2_000, 400), Some(2_000));
     }
 
     /// After a pause the clock's thread may run first, and a thread that reads an echo next: the echo waited for that pause.

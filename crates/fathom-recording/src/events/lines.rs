@@ -13,7 +13,7 @@ use std::path::Path;
 pub(crate) const MAX_LINE: u64 = 1 << 20;
 /// The kind of a line that carries a part of what the event behind it does.
 const PART: &str = "recording.carries";
-/// Connections, or outages, of one part: some 160 KB where all of them stall.
+/// Connections, or outages, of one part: some 300 KB where all of them stall and had stalled just before.
 const OF_A_PART: usize = 1_000;
 
 /// One part. The numbers begin at 1, and the event that follows says how many there are (`parts`).

@@ -92,6 +92,14 @@ impl Appender {
         if self.len > 0 { self.truncate(disk, 0) } else { Ok(()) }
     }
 
+    /// Whether somebody removed the file: what is written to it is nowhere once it is closed. (Over NFS that is not to be seen.)
+    pub(crate) fn is_removed(&self) -> bool {
+        #[cfg(unix)]
+        return self.file.metadata().is_ok_and(|facts| std::os::unix::fs::MetadataExt::nlink(&facts) == 0);
+        #[cfg(not(unix))]
+        return false;
+    }
+
     /// The file, for who syncs it instead; `None`: nothing was written since that was last done.
     pub(crate) fn take_unsynced(&mut self) -> Option<(Arc<File>, PathBuf)> {
         std::mem::take(&mut self.dirty).then(|| (Arc::clone(&self.file), self.path.clone()))

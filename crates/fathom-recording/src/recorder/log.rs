@@ -33,6 +33,11 @@ impl Log {
         Ok(())
     }
 
+    /// The log.
+    pub(super) fn file(&self) -> &Appender {
+        &self.file
+    }
+
     pub(super) fn take_unsynced(&mut self) -> Option<Unsynced> {
         self.file.take_unsynced()
     }

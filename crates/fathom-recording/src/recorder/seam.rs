@@ -27,6 +27,11 @@ impl Recorder {
         self.progress.add(0, sent);
         // What is over is this one's alone.
         self.progress.forget_those_over();
+        if self.gone {
+            next.progress = std::mem::take(&mut self.progress);
+            next.write_progress();
+            return self.refuse_if_stopped();
+        }
         let moved = self.move_on_to(&next.dir, &line);
         next.progress = std::mem::take(&mut self.progress);
         let written = self.event(rotated);

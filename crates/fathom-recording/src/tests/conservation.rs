@@ -136,6 +136,7 @@ fn what_was_due_on_a_thread_that_ended_before_a_seam_counts_after_it() {
         lane: None,
         remote: None,
         stall: None,
+        stall_over: None,
     };
     let carried = |due| fathom_core::event::Carried {
         samples: 30,

@@ -7,7 +7,10 @@ use super::*;
 use crate::Recorder;
 use crate::events::{Entry, MAX_LINE};
 use fathom_core::cause::ClosingCause;
-use fathom_core::event::{Carried, CarriedConnection, CarriedOutage, CarriedStall, EventKind};
+use fathom_core::event::{
+    Carried, CarriedConnection, CarriedOutage, CarriedStall, CarriedStallOver, EventKind,
+};
+use fathom_core::verdict::{Confidence, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -16,7 +19,7 @@ const CONNECTIONS: u32 = 8_000;
 /// On each of them: one stands in the recording before the first, one is a row of the first, and one is out.
 const SENT: u64 = 3;
 
-/// All are in a stall, and all lanes of others without a connection.
+/// All are in a stall soon after another one, and all lanes of others without a connection.
 fn carried(samples: u64) -> Carried {
     let connection = |connection| CarriedConnection {
         connection,
@@ -24,6 +27,13 @@ fn carried(samples: u64) -> Carried {
         lane: Some(connection),
         remote: Some("[2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff]:65535".to_owned()),
         stall: Some(CarriedStall { seq: samples, outstanding: 1, threshold_ns: 1, since_ns: SECOND - 1 }),
+        stall_over: Some(CarriedStallOver {
+            since_ns: 1,
+            over_ns: 2,
+            waiting: 1,
+            verdict: Some(Verdict::PeerPaused),
+            confidence: Some(Confidence::Medium),
+        }),
     };
     let outage = |lane| CarriedOutage {
         lane,

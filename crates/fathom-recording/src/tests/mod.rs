@@ -18,6 +18,8 @@ mod packed;
 #[cfg(unix)]
 mod pipes;
 mod queries;
+#[cfg(unix)]
+mod removed;
 mod room;
 mod seams;
 mod stopped;

@@ -197,6 +197,31 @@ fn a_recovery_without_room_leaves_the_log_sealed(dir: &Path) {
     std::fs::write(&log, kept).unwrap();
 }
 
+/// Its rows stay where they were written, since there is no room for others. `--keep` refused it for ever: "samples-00000.arrows in it
+/// is not of a whole recording".
+#[test]
+fn a_recording_that_ended_on_a_full_disk_goes_with_the_old_ones_and_is_closed_when_there_is_room() {
+    for has_room in [false, true] {
+        let (home, sent, finished) = run(10_000, 30, 5..30);
+        let dir = home.path().join("r");
+        let has_open = || {
+            let files = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name());
+            files.into_iter().any(|name| name.to_string_lossy().ends_with(".arrows"))
+        };
+        assert!(!finished && has_open());
+        if has_room {
+            let rows = read(&dir).len() as u64;
+            let recovery = crate::recover(&dir, Timestamp::now()).unwrap();
+            assert!(recovery.needed && recovery.is_in_order(), "{recovery:?}");
+            assert!(!has_open());
+            assert_eq!((read(&dir).len() as u64, rows + losses(&dir)), (rows, sent));
+        }
+        let later = manifest().started_at + jiff::SignedDuration::from_hours(1);
+        assert_eq!(crate::remove_old(home.path(), later, |_| true), (vec![dir.clone()], vec![]));
+        assert!(!dir.exists());
+    }
+}
+
 fn begin(disk: &Arc<Filling>, dir: &Path, segment_rows: u64) -> Recorder {
     let mut probed = manifest();
     probed.probe = serde_json::json!({ "mode": "tcp" });

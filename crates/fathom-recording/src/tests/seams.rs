@@ -100,7 +100,7 @@ fn run_as(disk: &Arc<FaultyDisk>, mode: &str, course: Course) -> Run {
 
     let mut second = begun(disk, &b, mode);
     run.before_the_seam = disk.done.load(Ordering::Relaxed);
-    let carried = tally.carried();
+    let carried = tally.carried(SECOND);
     let (previous, next) = (first.manifest().id.clone(), second.manifest().id.clone());
     let continues = EventKind::RecordingContinues { previous, carried: carried.clone() };
     if second.event(&event(None, continues)).is_ok() {

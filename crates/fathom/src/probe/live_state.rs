@@ -35,6 +35,8 @@ pub(super) struct LiveState {
     pub(super) recorded_ns: (Option<u64>, Option<u64>),
     /// Why recording stopped, if it did.
     pub(super) recording_error: Option<String>,
+    /// Files of rows (`--csv`) that are not written any more, each with why.
+    pub(super) table_errors: Vec<String>,
     /// Connections open now.
     pub(super) open: u32,
     /// Address of the reflector in use.
@@ -47,6 +49,13 @@ impl LiveState {
     /// A path's, with silences of these lengths in ns, if it is to have any.
     pub(super) fn new(idle_gaps_ns: &[u64]) -> Self {
         Self { statistics: Statistics::with_gaps(idle_gaps_ns), ..Self::default() }
+    }
+
+    /// What of that which is kept of this path is not whole, in words.
+    pub(super) fn incomplete(&self) -> impl Iterator<Item = String> {
+        let recording =
+            self.recording_error.iter().map(|error| format!("the recording is incomplete: {error}"));
+        recording.chain(self.table_errors.iter().cloned())
     }
 
     /// How long it was recorded; `None`: it was not, or its recording has not ended.

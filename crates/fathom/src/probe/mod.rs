@@ -291,12 +291,13 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
     if !end.given_up.is_empty() {
         return Err(Failure::run(end.given_up.join("; ")));
     }
-    if let Some((path, error)) =
-        config.paths.iter().zip(live.iter()).find_map(|(p, b)| b.recording_error.as_ref().map(|e| (p, e)))
-    {
-        return Err(Failure::run(format!("{}: the recording is incomplete: {error}", path.label)));
-    }
     let paths = || config.paths.iter().zip(live.iter());
+    for (path, state) in paths() {
+        let incomplete: Vec<String> = state.incomplete().collect();
+        if !incomplete.is_empty() {
+            return Err(Failure::run(format!("{}: {}", path.label, incomplete.join("; "))));
+        }
+    }
     let silent: Vec<String> = paths().filter_map(|(path, state)| silent(config, path, state, end)).collect();
     if !silent.is_empty() {
         return Err(Failure::run(silent.join("; ")));

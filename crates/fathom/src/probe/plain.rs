@@ -18,6 +18,8 @@ pub(super) enum Line {
     Event(Option<u32>, Box<Event>),
     /// Recording of this path has stopped, and why.
     RecordingStopped(u32, String),
+    /// A file of rows of this path is not written any more: which, and why.
+    TableStopped(u32, String),
     /// Recording of this path waits for room on the disk, and the error that says so.
     RecordingWaits(u32, String),
     /// The disk is full, which ends the run, and the error that says so.

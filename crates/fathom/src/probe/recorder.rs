@@ -80,6 +80,8 @@ pub(super) struct RunRecorder<'a> {
     lines_lost: u64,
     /// Why each path's recording is incomplete, where it is.
     troubles: Vec<Trouble>,
+    /// Each path's files of rows that are not written any more, and why.
+    table_errors: Vec<Vec<String>>,
     stop: Stop,
     /// A probing thread ended without its last message.
     abandoned: bool,
@@ -97,6 +99,7 @@ impl<'a> RunRecorder<'a> {
     ) -> Self {
         let troubles = sinks.iter().map(|_| Trouble::default()).collect();
         let egress = sinks.iter().map(|_| Egress::default()).collect();
+        let table_errors = sinks.iter().map(|_| Vec::new()).collect();
         Self {
             rings,
             cloud: None,
@@ -114,6 +117,7 @@ impl<'a> RunRecorder<'a> {
             bell: Bell::default(),
             lines_lost: 0,
             troubles,
+            table_errors,
             stop,
             abandoned: false,
             exit_on_full: false,
@@ -233,6 +237,9 @@ impl<'a> RunRecorder<'a> {
         }
         for (state, trouble) in live.iter_mut().zip(&self.troubles) {
             state.recording_error = trouble.in_words();
+        }
+        for (state, errors) in live.iter_mut().zip(&self.table_errors) {
+            state.table_errors.clone_from(errors);
         }
         drop(live);
         let Some(lines) = &self.lines else { return };
@@ -431,19 +438,17 @@ impl<'a> RunRecorder<'a> {
 
     /// Does something to a path's files of rows; one that fails is not written any more.
     fn write_tables(&mut self, p: usize, mut act: impl FnMut(&mut dyn Rows) -> io::Result<()>) {
-        let mut failed = None;
+        let mut failed = Vec::new();
         self.sinks[p].tables.retain_mut(|table| match act(table.rows.as_mut()) {
             Ok(()) => true,
             Err(error) => {
-                let option = table.option;
-                failed = Some(format!(
-                    "the file of {option} cannot be written: {error}; free some space or name another with {option}"
-                ));
+                failed.push(table.failed(&error));
                 false
             }
         });
-        if let Some(reason) = failed {
-            self.stopped(p, reason);
+        for reason in failed {
+            self.show(Line::TableStopped(p as u32, reason.clone()));
+            self.table_errors[p].push(reason);
         }
     }
 
@@ -469,6 +474,9 @@ impl<'a> RunRecorder<'a> {
             self.write_tables(p, |rows| rows.finish());
         }
         self.collect_closed(true);
+        if let Some(rotating) = &self.rotating {
+            rotating.close_the_rest();
+        }
         self.update_live();
     }
 }

@@ -1,6 +1,7 @@
 //! `--rotate`: the recording thread goes on in another recording when a boundary has been crossed.
 
 mod closing;
+mod unclosed;
 
 use super::config::Config;
 use super::keep;
@@ -14,6 +15,7 @@ use fathom_core::sample::Sample;
 use fathom_os::clock::anchor;
 use fathom_recording::Recorder;
 use jiff::Timestamp;
+use unclosed::Unclosed;
 
 /// For so long a rotation waits for rows that wait behind a ring.
 const CATCHES_UP_FOR_NS: u64 = 5_000_000_000;
@@ -28,6 +30,8 @@ pub(super) struct Rotating<'a> {
     due_since_ns: Option<u64>,
     /// The recordings before.
     closing: Closing,
+    /// Those of them that could not be closed.
+    unclosed: Unclosed,
 }
 
 impl<'a> Rotating<'a> {
@@ -36,7 +40,8 @@ impl<'a> Rotating<'a> {
         let every_ns = config.operate.rotation?.every.as_nanos() as u64;
         let tallies = config.paths.iter().map(|_| Tally::default()).collect();
         let boundaries = Boundaries::new(every_ns, anchor().utc_ns);
-        Some(Self { config, boundaries, tallies, due_since_ns: None, closing: Closing::default() })
+        let (closing, unclosed) = (Closing::default(), Unclosed::default());
+        Some(Self { config, boundaries, tallies, due_since_ns: None, closing, unclosed })
     }
 
     /// A sample that the recorder of this path is given.
@@ -91,11 +96,17 @@ impl<'a> Rotating<'a> {
             }
         }
         let (rotation, mono_ns) = (self.config.operate.rotation, now.mono_ns);
+        let unclosed = self.unclosed.clone();
         self.closing.begin(ends, move |Ending { recorder, current, dir, .. }| {
-            let finished = recorder.finish_with(current.started_at, mono_ns, None);
+            let finished = unclosed.close(recorder, current.started_at, mono_ns);
             keep::remove_old(rotation, current, dir, Timestamp::now());
-            finished.map(drop).map_err(|e| e.to_string())
+            finished
         });
+    }
+
+    /// The run is over, and the last recording closed: those that could not be closed are tried again.
+    pub(super) fn close_the_rest(&self) {
+        self.unclosed.try_again();
     }
 
     /// Recordings that have been closed since this was last asked; with `wait`, those that are being closed, too.
@@ -115,7 +126,7 @@ fn seam(
     let next = keep::next(config, &config.paths[path], recorder.manifest(), now);
     let mut next = next.map_err(|e| e.to_string())?.ok_or("nothing is recorded")?;
     let (at, mono_ns) = (next.manifest().started_at, now.mono_ns);
-    let carried = tally.carried();
+    let carried = tally.carried(mono_ns);
     let event = |kind| Event { at, mono_ns, connection: None, kind };
     let (previous, following) = (recorder.manifest().id.clone(), next.manifest().id.clone());
     let continues = EventKind::RecordingContinues { previous, carried: carried.clone() };

@@ -146,6 +146,12 @@ fn print(config: &Config, live: &LiveStates, line: &Line) -> io::Result<()> {
         Line::RecordingStopped(path, error) => {
             tell!("fathom: {}: recording stopped, probing goes on: {error}", label(*path));
         }
+        Line::TableStopped(path, error) => {
+            let state = &lock(live)[*path as usize];
+            let recorded = state.recording.is_some() && state.recording_error.is_none();
+            let on = if recorded { "probing and recording go on" } else { "probing goes on" };
+            tell!("fathom: {}: {on} without a file of rows: {error}", label(*path));
+        }
         Line::RecordingWaits(path, error) => {
             tell!("fathom: {}: recording waits for room on the disk, probing goes on: {error}", label(*path));
         }
@@ -168,8 +174,8 @@ pub(super) fn live(config: &Config, live: &LiveStates, stop: &Stop, over: impl F
         }
     }
     for (path, state) in config.paths.iter().zip(lock(live).iter()) {
-        if let Some(error) = &state.recording_error {
-            tell!("fathom: {}: the recording is incomplete: {error}", path.label);
+        for incomplete in state.incomplete() {
+            tell!("fathom: {}: {incomplete}", path.label);
         }
     }
 }

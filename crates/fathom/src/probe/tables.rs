@@ -7,12 +7,22 @@ use fathom_recording::peers::{RowFormat, Rows, Run, rows};
 use jiff::Timestamp;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A file of rows, and the option that asked for it.
 pub(super) struct Table {
-    pub(super) option: &'static str,
+    option: &'static str,
+    path: PathBuf,
     pub(super) rows: Box<dyn Rows>,
+}
+
+impl Table {
+    /// Why it has not every row.
+    pub(super) fn failed(&self, error: &io::Error) -> String {
+        let Self { option, path, .. } = self;
+        let remedy = format!("free some space, or name another file with {option}");
+        format!("{} ({option}) is incomplete: {error}; {remedy}", path.display())
+    }
 }
 
 /// The options that write a file a row at a time, with what they write, and the files.
@@ -38,7 +48,7 @@ pub(super) fn open(config: &Config, started_at: Timestamp) -> Result<Vec<Table>,
     };
     for (option, format, path) in files(config) {
         match create(path).and_then(|file| rows(format, &run, BufWriter::new(file))) {
-            Ok(rows) => tables.push(Table { option, rows }),
+            Ok(rows) => tables.push(Table { option, path: path.to_owned(), rows }),
             Err(e) => {
                 for (_, _, made) in files(config).take(tables.len()) {
                     take_back(made);

@@ -2,6 +2,7 @@
 //! them, and computes under it the few figures it needs instead of copying histograms.
 
 use super::bars::Bars;
+use super::inks::Alarm;
 use super::plan::Plan;
 use super::state::State;
 use super::view::View;
@@ -28,8 +29,8 @@ pub(super) struct Glance {
     pub(super) states: Vec<State>,
     /// Paths that are being recorded.
     pub(super) recorded: usize,
-    /// Paths whose recording stopped, and why.
-    pub(super) errors: Vec<(usize, String)>,
+    /// Recordings, and files of rows, that are not written any more.
+    pub(super) errors: Vec<Alarm>,
     /// Since when the figures are, where they began anew.
     pub(super) since: Option<Timestamp>,
     /// Columns that the longest address of a reflector takes.
@@ -39,11 +40,15 @@ pub(super) struct Glance {
 impl Glance {
     /// Of the paths that are shown; what became of the recordings is always told as it is now.
     pub(super) fn of(shown: &LiveStates, now: &LiveStates) -> Self {
-        let error = |(path, b): (usize, &LiveState)| b.recording_error.clone().map(|error| (path, error));
+        let errors = |(path, b): (usize, &LiveState)| {
+            let alarm = move |what| move |why: &String| Alarm { path, what, why: why.clone() };
+            let recording = b.recording_error.iter().map(alarm("RECORDING STOPPED"));
+            recording.chain(b.table_errors.iter().map(alarm("FILE OF ROWS STOPPED"))).collect::<Vec<_>>()
+        };
         let (recorded, errors) = {
             let now = lock(now);
             let recorded = now.iter().filter(|b| b.recording.is_some() && b.recording_error.is_none());
-            (recorded.count(), now.iter().enumerate().filter_map(error).collect())
+            (recorded.count(), now.iter().enumerate().flat_map(errors).collect())
         };
         let live = lock(shown);
         let mark = |b: &LiveState| Mark {

@@ -48,9 +48,18 @@ impl Inks {
     }
 }
 
-/// What is said of a recording that stopped.
-pub(super) fn alarm(labels: &[&str], (path, error): &(usize, String)) -> String {
-    format!("RECORDING STOPPED {}: {error}", labels.get(*path).copied().unwrap_or(""))
+/// What is not written any more of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Alarm {
+    pub(super) path: usize,
+    /// The head of what is said.
+    pub(super) what: &'static str,
+    pub(super) why: String,
+}
+
+/// What is said of it.
+pub(super) fn alarm(labels: &[&str], Alarm { path, what, why }: &Alarm) -> String {
+    format!("{what} {}: {why}", labels.get(*path).copied().unwrap_or(""))
 }
 
 /// The first of several titles, from the fullest to the shortest, that a rule of this width has room for.

@@ -1,6 +1,6 @@
 //! What is shown where, for a terminal of this size: what matters less goes first when room is short.
 
-use super::inks::alarm;
+use super::inks::{Alarm, alarm};
 use super::view::View;
 use ratatui::layout::Rect;
 use ratatui::text::Span;
@@ -48,7 +48,7 @@ fn cut(rest: &mut Rect, rows: u16) -> Rect {
 }
 
 impl Plan {
-    pub(super) fn new(area: Rect, labels: &[&str], errors: &[(usize, String)], view: &View) -> Self {
+    pub(super) fn new(area: Rect, labels: &[&str], errors: &[Alarm], view: &View) -> Self {
         let mut plan = Self::default();
         let mut rest = area;
         plan.header = cut(&mut rest, 1);

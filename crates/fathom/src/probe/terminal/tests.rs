@@ -203,6 +203,19 @@ fn a_recording_that_stopped_is_told_at_the_top_at_every_size_in_use() {
     assert!(lines[1].contains("b: No space left on device"), "{lines:#?}");
 }
 
+/// A full `--csv` was a recording that had stopped.
+#[test]
+fn a_file_of_rows_that_stopped_is_no_recording_that_did() {
+    let live = live([path(5)]);
+    lock(&live)[0].table_errors = vec!["x.csv (--csv) is incomplete: No space left".into()];
+    for size in [(40, 10), (80, 24), (200, 60)] {
+        let lines = lines(size, &["a"], &live, &View::default());
+        assert!(lines[1].contains("FILE OF ROWS STOPPED a: x.csv"), "{lines:#?}");
+        assert!(lines[0].contains("  recording"), "{lines:#?}");
+        assert!(!lines.iter().any(|line| line.contains("RECORDING STOPPED")), "{lines:#?}");
+    }
+}
+
 #[test]
 fn forty_by_ten_still_tells_what_matters() {
     let lines = lines((40, 10), &["zone-a"], &live([path(400)]), &View::default());
