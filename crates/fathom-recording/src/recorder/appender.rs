@@ -95,9 +95,18 @@ impl Appender {
     /// Whether somebody removed the file: what is written to it is nowhere once it is closed. (Over NFS that is not to be seen.)
     pub(crate) fn is_removed(&self) -> bool {
         #[cfg(unix)]
-        return self.file.metadata().is_ok_and(|facts| std::os::unix::fs::MetadataExt::nlink(&facts) == 0);
+        {
+            use std::os::unix::fs::MetadataExt;
+            let Ok(facts) = self.file.metadata() else { return false };
+            // A file system that counts no links says 0 of each: there the name says more.
+            facts.nlink() == 0
+                && match self.path.symlink_metadata() {
+                    Ok(there) => (there.dev(), there.ino()) != (facts.dev(), facts.ino()),
+                    Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+                }
+        }
         #[cfg(not(unix))]
-        return false;
+        false
     }
 
     /// The file, for who syncs it instead; `None`: nothing was written since that was last done.
