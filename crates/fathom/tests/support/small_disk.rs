@@ -36,10 +36,12 @@ impl Drop for Small {
     }
 }
 
+/// What a recording keeps back, at the least.
+const RESERVE: u64 = 128 << 10;
+
 /// Waits until a recording on a disk that is full has given up what it kept back for what happens meanwhile.
 pub(crate) fn wait_until_it_waits(dir: &Path) {
-    let whole = std::fs::metadata(dir.join(".reserve")).expect("it is being written").len();
     super::wait_for("the recording to wait", || {
-        std::fs::metadata(dir.join(".reserve")).map_or(true, |file| file.len() < whole).then_some(())
+        std::fs::metadata(dir.join(".reserve")).map_or(true, |file| file.len() < RESERVE).then_some(())
     });
 }

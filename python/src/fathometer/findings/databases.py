@@ -307,7 +307,7 @@ def _of_connection(runs: Sequence[Queries], at: int) -> OfConnection:
     own = [q.connections == at for q in runs]
     which = [q.counted & these for q, these in zip(runs, own, strict=True)]
     wall = np.concatenate([q.wall_ns[these] for q, these in zip(runs, which, strict=True)])
-    failed = [sum(q.has_failed(i) for i in np.flatnonzero(t)) for q, t in zip(runs, own, strict=True)]
+    failed = [sum(q.has_failed(int(i)) for i in np.flatnonzero(t)) for q, t in zip(runs, own, strict=True)]
     return OfConnection(
         connection=at,
         queries=sum(int(these.sum()) for these in own),
