@@ -43,7 +43,7 @@ pub use counted::Counted;
 pub use figures::COUNT;
 pub use logins::Logins;
 pub use outcome::{Asked, Failed, Outcome};
-pub use row::{LATE, NOT_WAITED_FOR, Query};
+pub use row::{CANCELLED, End, LATE, NOT_WAITED_FOR, Query};
 pub use split::{PARTIES, Part, Party, Split};
 pub use state::{ServerState, Since};
 pub use sweep::Setting;

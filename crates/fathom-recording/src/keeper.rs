@@ -57,6 +57,11 @@ impl Keeper {
         self.recorder.as_ref().map(|_| self.flushed_ns.saturating_add(FLUSH_NS))
     }
 
+    /// Whether the disk is full, and what room there is kept for what is recorded here.
+    pub fn waits_for_room(&self) -> bool {
+        self.recorder.as_ref().is_some_and(Recorder::waits_for_room)
+    }
+
     /// Puts what it was told on the disk and looks at the clocks, if it is time.
     pub fn flush(&mut self, now: u64) {
         if self.due_ns().is_none_or(|due_ns| now < due_ns) {

@@ -1,7 +1,8 @@
 //! `queries-NNNNN.parquet`: one row a query of a database. The newest file is replaced, whole, whenever rows were added: a reader
 //! and a crash always find whole files. One that changes no more is told by a `queries.closed`.
 
-use crate::{Error, disk};
+use crate::Error;
+use crate::disk::{self, Disk};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use fathom_core::event::EventKind;
@@ -155,15 +156,20 @@ impl Queries {
 
     /// The newest file, with so many rows.
     fn write(&self, rows: usize) -> Result<EventKind, Error> {
-        let path = self.dir.join(name(self.ordinal));
+        let disk = disk::like(&self.dir.join(crate::MANIFEST));
         let temporary = self.dir.join(format!("{}.tmp", name(self.ordinal)));
+        // It holds room that a full disk needs; should this fail too, recovery removes it.
+        self.write_by(disk.as_ref(), &temporary, rows).inspect_err(|_| _ = disk.remove(&temporary))
+    }
+
+    fn write_by(&self, disk: &dyn Disk, temporary: &Path, rows: usize) -> Result<EventKind, Error> {
+        let path = self.dir.join(name(self.ordinal));
         let bytes =
             encoded(&self.rows[..rows]).map_err(|reason| Error::Segment { path: path.clone(), reason })?;
-        let disk = disk::like(&self.dir.join(crate::MANIFEST));
-        let file = disk.create(&temporary).map_err(Error::io("create", &temporary))?;
-        disk.write(&file, &[&bytes]).map_err(Error::io("write", &temporary))?;
-        disk.sync(&file).map_err(Error::io("sync", &temporary))?;
-        disk.rename(&temporary, &path).map_err(Error::io("rename into place", &path))?;
+        let file = disk.create(temporary).map_err(Error::io("create", temporary))?;
+        disk.write(&file, &[&bytes]).map_err(Error::io("write", temporary))?;
+        disk.sync(&file).map_err(Error::io("sync", temporary))?;
+        disk.rename(temporary, &path).map_err(Error::io("rename into place", &path))?;
         disk.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))?;
         let crc32 = crc32fast::hash(&bytes);
         Ok(EventKind::QueriesClosed {

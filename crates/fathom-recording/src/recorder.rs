@@ -5,6 +5,7 @@ mod kept;
 pub(crate) mod log;
 mod losses;
 pub(crate) mod progress;
+mod reserve;
 mod room;
 pub(crate) mod seam;
 mod segments;
@@ -26,6 +27,7 @@ use kept::Kept;
 use log::Log;
 use losses::Losses;
 use progress::Progress;
+use reserve::Reserve;
 use room::Waiting;
 use segments::OpenSegment;
 use std::fs::{File, TryLockError};
@@ -95,6 +97,7 @@ pub struct Recorder {
     gone: bool,
     /// Set while the disk is full.
     waiting: Option<Waiting>,
+    reserve: Reserve,
     /// Events that are written after what is pending, or when there is room.
     kept: Kept,
     /// Samples that have no row, and why; not told yet.
@@ -161,7 +164,7 @@ impl Recorder {
         manifest: Manifest,
         options: Options,
     ) -> Result<Self, Error> {
-        room::reserve(disk.as_ref(), dir)?;
+        let reserve = Reserve::begin(disk.as_ref(), dir, &manifest)?;
         manifest.write(disk.as_ref(), dir)?;
         let events = Log::create(disk.as_ref(), dir)?;
         let now_ns = manifest.clock_anchors.first().map_or(0, |a| a.mono_ns);
@@ -187,6 +190,7 @@ impl Recorder {
             stopped: None,
             gone: false,
             waiting: None,
+            reserve,
             kept: Kept::default(),
             losses: Losses::default(),
             why_lost: LOST_NO_SPACE,
@@ -360,7 +364,7 @@ impl Recorder {
                     if !error.is_full() {
                         return Err(error);
                     }
-                    r.release_reserve();
+                    r.reserve.give_up(r.disk.as_ref());
                     r.seal(ended_at)
                 })
             });
@@ -390,9 +394,20 @@ impl Recorder {
     fn end_stopped(&mut self) -> Result<(), Error> {
         let Some(Stopped { at, .. }) = self.stopped else { return Ok(()) };
         self.take_back();
+        self.tell_end(at).or_else(|error| {
+            if !error.is_full() {
+                return Err(error);
+            }
+            self.have_last_words();
+            self.tell_end(at)
+        })
+    }
+
+    /// Tells what is left to tell, and that this was all.
+    fn tell_end(&mut self, ended_at: Timestamp) -> Result<(), Error> {
         self.write_kept(true)?;
         self.tell_lost()?;
-        self.seal(at)
+        self.seal(ended_at)
     }
 
     /// Says in the manifest that the recording has ended, and what its event log is from then on.
@@ -440,7 +455,7 @@ impl Recorder {
             let (reason, at) = (error.to_string(), self.wall_clock());
             self.stopped = Some(Stopped { reason: reason.clone(), at });
             self.why_lost = error.why_lost();
-            self.release_reserve();
+            self.give_way();
             // The disk has just failed; this and what follows are attempts.
             self.give_up_rows();
             // The error that matters is on its way to the caller. There is one end.
@@ -452,12 +467,12 @@ impl Recorder {
         })
     }
 
-    fn release_reserve(&self) {
+    fn give_way(&self) {
         if self.gone {
             return;
         }
         progress::remove(self.disk.as_ref(), &self.dir);
-        let _ = self.disk.remove(&self.dir.join(RESERVE));
+        self.reserve.give_way(self.disk.as_ref());
     }
 
     fn wall_clock(&self) -> Timestamp {

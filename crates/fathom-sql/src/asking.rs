@@ -236,12 +236,13 @@ impl<'a> Shared<'a> {
             let (turn, asker) = turns.next(asked);
             let answer = asker.ask(plan.over_ns);
             let (trouble, began_ns, stood_ns) = (answer.error.clone(), answer.began_ns, answer.stood_ns);
+            let is_cancelled = trouble.as_ref().is_some_and(|of| failed::is_cancelled(of, self.stop));
             let late_ns = began_ns.saturating_sub(due_ns);
             latest_ns = latest_ns.max(late_ns);
             if plan.every_ns.is_some_and(|every_ns| late_ns > every_ns) {
                 self.book().overdue += 1;
             }
-            let query = turn.of(row(connection, due_ns, answer));
+            let query = turn.of(row(connection, due_ns, answer, is_cancelled));
             let Written { number, is_unseen } = self.write_down(asker, query, began_ns);
             asked += 1;
             let Some(trouble) = trouble else {
@@ -253,7 +254,9 @@ impl<'a> Shared<'a> {
             };
             lost += 1;
             let is_lost = matches!(trouble, Trouble::Lost(_));
-            self.explain(&trouble, asker, stood_ns, number, connection);
+            let named = format!("{}{}", number + 1, self.of(connection));
+            let error = if is_cancelled { None } else { failed::failure(&trouble, asker, &named, stood_ns) };
+            self.explain(&trouble, error, number);
             if is_lost {
                 turns.lost();
             }
@@ -303,10 +306,8 @@ impl<'a> Shared<'a> {
         Written { number, is_unseen: unseen.is_some() }
     }
 
-    /// What becomes of the run where a query has no whole answer. This process had not run for so long, since the answer before.
-    fn explain(&self, trouble: &Trouble, asker: &Asker<'_>, stood_ns: u64, number: u64, connection: u64) {
-        let query = format!("{}{}", number + 1, self.of(connection));
-        let error = failed::failure(trouble, asker, &query, stood_ns, self.stop);
+    /// What becomes of the run where a query has no whole answer; no error: the user ended it.
+    fn explain(&self, trouble: &Trouble, error: Option<Error>, number: u64) {
         let mut book = self.book();
         match error {
             Some(error) => {
@@ -395,7 +396,7 @@ impl<'a> Shared<'a> {
 }
 
 /// All of its row but what it is of the run.
-fn row(connection: u64, due_ns: u64, answer: Answer) -> Query {
+fn row(connection: u64, due_ns: u64, answer: Answer, is_cancelled: bool) -> Query {
     let kernel = answer.kernel.as_ref();
     let delta = |of: fn(&TcpInfo) -> u64| kernel.map(|(before, after)| of(after).saturating_sub(of(before)));
     Query {
@@ -414,7 +415,7 @@ fn row(connection: u64, due_ns: u64, answer: Answer) -> Query {
         looks: answer.looks,
         split: answer.split,
         server_wait: answer.server_wait,
-        error: answer.error.as_ref().map(failed::words),
+        error: answer.error.as_ref().map(|trouble| failed::words(trouble, is_cancelled)),
         is_first: false,
         setting: None,
         login: None,

@@ -3,87 +3,66 @@
 //! connection that ends without a login for an error of its host, and lets nobody in from there after a hundred
 //! (`max_connect_errors`): it is asked on a session of its own (`COM_PING`).
 
-use crate::channel::set_up;
+mod echoes;
+mod known;
+mod set_ups;
+
 use crate::limit::{Limit, is_ended};
-use crate::link::{Open, Peer, SETUP_EVERY, WITHIN, limit};
+use crate::link::{Peer, WITHIN};
 use crate::measured::Measured;
 use crate::record::Record;
 use crate::stood::Clock;
 use crate::stop::LEAVE_WITHIN;
 use crate::{Error, Stop};
+use echoes::Echoes;
 use fathom_core::query::Rtt;
 use fathom_core::sample::{Flags, Sample};
 use fathom_os::clock::mono_ns;
-use fathom_os::socket;
-use std::collections::VecDeque;
+use known::{FIRST, Known, RoundTrip};
+use set_ups::SetUps;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What is known of the path is what the last so many said.
-const KEPT: usize = 16;
-/// Before the first query.
-const FIRST: usize = 5;
+/// From one of the first to the next.
 const FIRST_EVERY: Duration = Duration::from_millis(20);
-/// The newest is of the path as it is for so many times as long as from one to the next.
-const FRESH: u64 = 4;
-/// A server that lets nobody in is asked so often, each time after twice as long: in all for a minute.
-const MOST_REFUSALS: u32 = 8;
 
-/// A round trip, and when its answer came.
-#[derive(Debug, Clone, Copy)]
-struct RoundTrip {
-    at_ns: u64,
-    ns: u64,
+/// What a way of making round trips is made in.
+struct Around {
+    stop: Stop,
+    record: Record,
+    clock: Clock,
 }
 
-#[derive(Default)]
-struct Known {
-    round_trips: VecDeque<RoundTrip>,
-    tries: usize,
-    failed: u64,
-    /// The server lets nobody in who would measure.
-    is_refused: bool,
-    /// When something of the other end came last, a refusal too; 0: nothing has.
-    heard_ns: u64,
-    is_over: bool,
-    /// One is on the way since then.
-    since_ns: Option<u64>,
-    /// The longest that one took since each connection that asks last wanted to know, answered or not.
-    slowest_ns: Vec<u64>,
-    /// Why the latest that came to nothing did.
-    why: Option<String>,
+/// A way of making round trips: by set-ups of connections, or on one that stays.
+trait Way {
+    /// Makes one that is sent now.
+    fn try_one(&mut self, beside: &Beside, sent_ns: u64) -> Made;
+
+    /// It stands in the recording, as a sample of this connection.
+    fn recorded(&mut self, connection: u32, is_answered: bool, sent_ns: u64);
+
+    /// No more are made.
+    fn end(&mut self);
 }
 
-impl Known {
-    /// Whether the first are still to come.
-    fn is_awaited(&self) -> bool {
-        self.tries < FIRST && !self.is_refused
-    }
+/// What was made.
+enum Made {
+    RoundTrip(Tried),
+    /// There is a connection for it by now.
+    Way,
+    /// There is none; it is worth another try then.
+    Nothing {
+        again_ns: u64,
+    },
+}
 
-    /// Takes one.
-    fn answered(&mut self, round_trip: RoundTrip) {
-        self.round_trips.push_back(round_trip);
-        // The first of a run finds nothing warm.
-        while self.round_trips.len() > KEPT || (self.tries == FIRST && self.round_trips.len() == FIRST) {
-            self.round_trips.pop_front();
-        }
-    }
-
-    /// The path's round trip now, by those that came in one after the other until now: what came before a gap, or where none
-    /// comes any more, is of a path that was.
-    fn rtt(&self, now_ns: u64, every: Duration) -> Option<Rtt> {
-        let every_ns = every.as_nanos() as u64;
-        let mut later_ns = now_ns;
-        // From one answer to the next there lies the next one's own round trip too.
-        let mut own_ns = self.round_trips.back().map_or(0, |newest| newest.ns);
-        let fresh = self.round_trips.iter().rev().take_while(|one| {
-            let is_fresh = later_ns.saturating_sub(one.at_ns) <= FRESH * every_ns + own_ns;
-            (later_ns, own_ns) = (one.at_ns, one.ns);
-            is_fresh
-        });
-        Rtt::of(&fresh.map(|one| one.ns).collect::<Vec<_>>())
-    }
+/// A round trip, answered or not.
+struct Tried {
+    /// Its row, but for its times.
+    sample: Sample,
+    /// How long it took here, and what that says of the path.
+    outcome: io::Result<(u64, Measured)>,
 }
 
 /// See the module.
@@ -174,8 +153,12 @@ impl Beside {
 
     fn measure(&self, peer: &Peer, stop: &Stop, record: &Record, clock: &Clock) {
         let mut running = clock.running();
-        let (mut open, mut refusals): (Option<Open>, u32) = (None, 0);
-        let (mut connection, mut due_ns) = (0, mono_ns());
+        let around = Around { stop: stop.clone(), record: record.clone(), clock: clock.clone() };
+        let mut way: Box<dyn Way> = match peer {
+            Peer::Port(remote) => Box::new(SetUps::new(*remote, around)),
+            Peer::Reflector(_) | Peer::Session(_) => Box::new(Echoes::new(peer, around)),
+        };
+        let mut due_ns = mono_ns();
         while !stop.is_over() {
             let now = mono_ns();
             if now < due_ns {
@@ -184,80 +167,25 @@ impl Beside {
             }
             let sent_ns = mono_ns();
             self.known().since_ns = Some(sent_ns);
-            let mut measured = None;
-            let (sample, answered) = match peer {
-                &Peer::Port(remote) => {
-                    let outcome = set_up(remote, &limit(stop, clock));
-                    let rtt_ns = mono_ns() - sent_ns;
-                    match &outcome {
-                        Ok(stream) => {
-                            measured = Some(Measured::of_set_up(rtt_ns, socket::tcp_info(stream).as_ref()));
-                            record.opened(connection, remote, stream.local_addr().ok(), rtt_ns);
-                        }
-                        Err(error) => record.refused(connection, remote, error),
-                    }
-                    let sample =
-                        Sample { connection, flags: Flags::FIRST_ON_CONNECTION, ..Sample::default() };
-                    connection += 1;
-                    (sample, outcome.map(|_| rtt_ns))
-                }
-                Peer::Reflector(_) | Peer::Session(_) => {
-                    let remote = peer.remote();
-                    if open.is_none() {
-                        match peer.open(stop, clock) {
-                            Ok(answerer) => {
-                                let took_ns = mono_ns() - sent_ns;
-                                record.opened(connection, remote, answerer.local_addr(), took_ns);
-                                open = Some(Open { answerer, connection, sent: 0, answered: 0 });
-                                (connection, refusals) = (connection + 1, 0);
-                                // Timed from its own sending.
-                                continue;
-                            }
-                            Err(error) => {
-                                self.listen(peer, Err(&error));
-                                record.refused(connection, remote, &error);
-                                connection += 1;
-                                due_ns = match refusal(&error) {
-                                    Some(refusal) => {
-                                        refusals += 1;
-                                        self.refused(refusals);
-                                        again_ns(now, refusal, refusals)
-                                    }
-                                    None => now + SETUP_EVERY.as_nanos() as u64,
-                                };
-                                self.note(Err(()), mono_ns() - sent_ns);
-                                continue;
-                            }
-                        }
-                    }
-                    let Some(link) = &mut open else { continue };
-                    let flags = if link.sent == 0 { Flags::FIRST_ON_CONNECTION } else { Flags::default() };
-                    let sample = Sample {
-                        connection: link.connection,
-                        seq: link.sent,
-                        size: peer.size(),
-                        flags,
-                        ..Sample::default()
-                    };
-                    // What the server's process keeps waiting is not on the way.
-                    let outcome = link.echo(stop, clock, || self.known().since_ns = None);
-                    let rtt_ns = mono_ns() - sent_ns;
-                    if let Ok(echo) = &outcome {
-                        let took_ns = echo.came_ns.map(|came_ns| came_ns.saturating_sub(sent_ns).min(rtt_ns));
-                        let took_ns = took_ns.filter(|took_ns| *took_ns > 0).unwrap_or(rtt_ns);
-                        measured = Some(Measured::of_ping(took_ns, echo.kernel.as_ref()));
-                    }
-                    (sample, outcome.map(|_| rtt_ns))
+            let Tried { sample, outcome } = match way.try_one(self, sent_ns) {
+                Made::RoundTrip(tried) => tried,
+                // Timed from its own sending.
+                Made::Way => continue,
+                Made::Nothing { again_ns } => {
+                    self.note(Err(()), mono_ns() - sent_ns);
+                    due_ns = again_ns;
+                    continue;
                 }
             };
-            self.listen(peer, answered.as_ref().map(drop));
-            let answered = answered.map_err(|error| tracing::debug!(%error, "beside"));
+            self.listen(peer, outcome.as_ref().map(drop));
+            let answered = outcome.map_err(|error| tracing::debug!(%error, "beside"));
+            let is_answered = answered.is_ok();
             let mut sample = Sample {
-                rtt_ns: answered.ok().map(|ns| ns as i64),
+                rtt_ns: answered.as_ref().ok().map(|(ns, _)| *ns as i64),
                 lateness_ns: (sent_ns - due_ns) as i64,
                 ..sample
             };
-            if answered.is_err() {
+            if !is_answered {
                 sample.flags |= Flags::UNANSWERED;
             }
             // This process may not have run meanwhile: that is nobody's round trip.
@@ -267,30 +195,17 @@ impl Beside {
                 sample.flags |= Flags::OVERLAPS_LOCAL_PAUSE;
             }
             record.sample(sample, sent_ns);
-            match peer {
-                Peer::Port(_) if answered.is_ok() => {
-                    record.closed(sample.connection, 1, 1, mono_ns() - sent_ns);
-                }
-                Peer::Reflector(_) | Peer::Session(_) if answered.is_err() => {
-                    if let Some(link) = open.take() {
-                        link.end(record);
-                    }
-                }
-                _ => {}
-            }
-            let answered = answered.map(|ns| measured.unwrap_or_else(|| Measured::of(ns)));
+            way.recorded(sample.connection, is_answered, sent_ns);
             if has_stood {
                 let mut known = self.known();
                 (known.tries, known.since_ns) = (known.tries + 1, None);
             } else {
-                self.note(answered, mono_ns() - sent_ns);
+                self.note(answered.map(|(_, measured)| measured), mono_ns() - sent_ns);
             }
             let every = if self.known().tries < FIRST { FIRST_EVERY } else { peer.every() };
             due_ns = now + every.as_nanos() as u64;
         }
-        if let Some(link) = open {
-            link.end(record);
-        }
+        way.end();
         record.beside_is_over();
         self.known().is_over = true;
         self.shared.1.notify_all();
@@ -306,14 +221,11 @@ impl Beside {
         }
     }
 
-    /// The server let nobody in, so often in a row.
-    fn refused(&self, times: u32) {
+    /// The server let nobody in.
+    fn refused(&self) {
         let mut known = self.known();
         // It has said so: nothing was held up.
         (known.since_ns, known.is_refused) = (None, true);
-        if times == MOST_REFUSALS {
-            tracing::debug!("beside: the server lets nobody in who would measure");
-        }
     }
 
     fn note(&self, outcome: Result<Measured, ()>, took_ns: u64) {
@@ -335,19 +247,6 @@ impl Beside {
     }
 }
 
-/// What a server said that let nobody in.
-fn refusal(error: &io::Error) -> Option<&Error> {
-    error.get_ref()?.downcast_ref::<Error>().filter(|error| error.is_of_a_login())
-}
-
-/// When one who was refused so often in a row asks again, if ever.
-fn again_ns(now_ns: u64, refusal: &Error, times: u32) -> u64 {
-    if refusal.is_barred() || times >= MOST_REFUSALS {
-        return u64::MAX;
-    }
-    now_ns + (SETUP_EVERY.as_nanos() as u64) * (1 << (times - 1))
-}
-
 /// Whether it tells that the other end is there, and does not want: not that nothing came, or that no way leads to it.
 fn is_of_the_other_end(error: &io::Error) -> bool {
     use io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
@@ -357,7 +256,6 @@ fn is_of_the_other_end(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::ECHO_EVERY;
     use std::io::Write as _;
 
     #[test]
@@ -470,51 +368,5 @@ mod tests {
         is_over.store(true, std::sync::atomic::Ordering::SeqCst);
         drop(std::net::TcpStream::connect(remote).unwrap());
         assert_eq!(server.join().unwrap(), 1);
-        // Where it has no room another try may come to more: after longer and longer, and not for ever.
-        let waits: Vec<_> =
-            (1..=MOST_REFUSALS).map(|times| again_ns(0, &Error::Full(String::new()), times)).collect();
-        assert_eq!(waits[..3], [500 * MS, 1_000 * MS, 2_000 * MS]);
-        assert!(waits.windows(2).all(|pair| pair[0] < pair[1]) && waits.last() == Some(&u64::MAX));
-    }
-
-    fn known(of: &[(u64, u64)]) -> Known {
-        let mut known = Known { tries: FIRST + 1, ..Known::default() };
-        for &(at_ns, ns) in of {
-            known.answered(RoundTrip { at_ns, ns });
-        }
-        known
-    }
-
-    #[test]
-    fn the_path_is_what_the_last_moments_said() {
-        let all: Vec<_> = (1..=20).map(|i| (i * 101 * MS, MS + i)).collect();
-        let rtt = known(&all).rtt(2_020 * MS + 50 * MS, ECHO_EVERY);
-        // The last 16, from the fifth on.
-        let rtt = rtt.map(|rtt| (rtt.low_ns, rtt.ns, rtt.high_ns, rtt.of));
-        assert_eq!(rtt, Some((MS + 5, MS + 12, MS + 20, 16)));
-    }
-
-    /// The reflector stopped answering ten seconds into a run of hours.
-    #[test]
-    fn a_path_that_nobody_measures_any_more_is_not_known() {
-        let all: Vec<_> = (1..=20).map(|i| (i * 100 * MS, MS)).collect();
-        let known = known(&all);
-        assert!(known.rtt(2_100 * MS, ECHO_EVERY).is_some());
-        assert_eq!(known.rtt(10_000 * MS, ECHO_EVERY), None);
-        assert_eq!(known.rtt(8 * 3_600_000 * MS, ECHO_EVERY), None);
-    }
-
-    #[test]
-    fn after_a_gap_what_was_before_it_does_not_count() {
-        let rtt =
-            known(&[(100 * MS, MS), (200 * MS, MS), (60_000 * MS, 9 * MS)]).rtt(60_050 * MS, ECHO_EVERY);
-        assert_eq!(rtt, Rtt::of(&[9 * MS]));
-    }
-
-    /// A round trip that is longer than the pauses between is no gap.
-    #[test]
-    fn a_long_path_is_known() {
-        let rtt = known(&[(2_000 * MS, 1_900 * MS), (4_000 * MS, 1_900 * MS)]).rtt(5_900 * MS, ECHO_EVERY);
-        assert_eq!(rtt, Rtt::of(&[1_900 * MS, 1_900 * MS]));
     }
 }

@@ -76,8 +76,8 @@ pub struct Config {
     pub count: Option<u64>,
     /// For so long.
     pub lasts: Option<Duration>,
-    /// A query that has no whole answer after so long is given up; `None`: it is waited for, but where [`lasts`](Self::lasts) is over
-    /// only for as long as the server says anything.
+    /// A query that has no whole answer after so long, without the time that [`think`](Self::think) took, is given up; `None`: it is
+    /// waited for, but where [`lasts`](Self::lasts) is over only for as long as the server says anything.
     pub timeout: Option<Duration>,
     /// So is, after this, a session that is not there, and a question of ours.
     pub connect_timeout: Duration,

@@ -3,7 +3,7 @@
 use crate::error::{Loss, Trouble};
 use crate::query::Asker;
 use crate::{Config, Error, Stop};
-use fathom_core::query::NOT_WAITED_FOR;
+use fathom_core::query::{CANCELLED, LATE, NOT_WAITED_FOR};
 use fathom_core::units::narrow::time_or_dash;
 use std::io::ErrorKind;
 
@@ -37,29 +37,37 @@ impl Kind {
     }
 }
 
-/// As its row has it.
-pub(crate) fn words(trouble: &Trouble) -> String {
+/// Whether the user ended it. To be asked once, when the query is over: what its row says, and what the run does.
+pub(crate) fn is_cancelled(trouble: &Trouble, stop: &Stop) -> bool {
     match trouble {
-        Trouble::Refused(refusal) => refusal.words(),
-        Trouble::Lost(loss) => loss.to_string(),
+        Trouble::Stopped { .. } | Trouble::Left { .. } => true,
+        // What follows a request to cancel is nobody's fault.
+        Trouble::Refused(_) | Trouble::Lost(_) => stop.times() > 0,
+        Trouble::Late { .. } => false,
+    }
+}
+
+/// As its row has it.
+pub(crate) fn words(trouble: &Trouble, is_cancelled: bool) -> String {
+    let ours = |words: String| if is_cancelled { format!("{CANCELLED}{words}") } else { words };
+    match trouble {
+        Trouble::Refused(refusal) | Trouble::Lost(Loss::Told(refusal)) => {
+            let words = refusal.words();
+            // Whatever a server says, it says nothing in our name.
+            let is_as_ours = [CANCELLED, LATE, NOT_WAITED_FOR].iter().any(|own| words.starts_with(own));
+            ours(if is_as_ours { format!("the server says: {words}") } else { words })
+        }
+        Trouble::Lost(loss) => ours(loss.to_string()),
         Trouble::Late { why, .. } => why.clone(),
         Trouble::Stopped { .. } | Trouble::Left { .. } => NOT_WAITED_FOR.to_owned(),
     }
 }
 
-/// A run that somebody ended did what was asked; anything else did not. This process had not run for so long, since the answer before.
-pub(crate) fn failure(
-    trouble: &Trouble,
-    asker: &Asker<'_>,
-    number: &str,
-    stood_ns: u64,
-    stop: &Stop,
-) -> Option<Error> {
+/// Of a query that nobody cancelled. This process had not run for so long, since the answer before.
+pub(crate) fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stood_ns: u64) -> Option<Error> {
     let address = asker.login.server.address();
     match trouble {
         Trouble::Stopped { .. } | Trouble::Left { .. } => None,
-        // What follows a request to cancel is nobody's fault.
-        Trouble::Refused(_) | Trouble::Lost(_) if stop.times() > 0 => None,
         Trouble::Refused(refusal) => {
             let to_do = asker.session.remedy(refusal, &asker.sql, asker.config);
             Some(Error::run(format!("query {number} failed at {address}: {}; {to_do}", refusal.words())))

@@ -17,6 +17,7 @@ mod channel;
 mod config;
 mod connections;
 mod counts;
+mod environment;
 mod error;
 mod failed;
 mod inbox;

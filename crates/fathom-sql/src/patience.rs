@@ -7,6 +7,7 @@ use crate::pauses::{Pauses, after};
 use crate::stood::Clock;
 use crate::{Error, Stop};
 use fathom_core::query::LATE;
+use fathom_core::units::narrow::time_or_dash;
 use std::time::Duration;
 
 /// After a request to cancel, the server has so long to answer...
@@ -21,8 +22,10 @@ const SILENT_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct Patience {
     stop: Stop,
     began_ns: u64,
-    /// The whole answer is to be here within this.
+    /// The whole answer is to be here within this, but for what this side works on rows.
     timeout: Option<Duration>,
+    /// For how long it has.
+    worked_ns: u64,
     /// The time of the run is over then.
     over_ns: Option<u64>,
     cancelled_ns: Option<u64>,
@@ -53,6 +56,7 @@ impl Patience {
             stop,
             began_ns,
             timeout,
+            worked_ns: 0,
             over_ns,
             cancelled_ns,
             cancel_within: CANCEL_WITHIN,
@@ -73,9 +77,15 @@ impl Patience {
         self.pauses.add(from_ns, to_ns);
     }
 
-    /// When the time that the whole answer has is over.
+    /// This side worked on rows for so long, without what was told that it did not run.
+    pub(crate) fn worked(&mut self, ns: u64) {
+        self.worked_ns = self.worked_ns.saturating_add(ns);
+    }
+
+    /// When the time that the whole answer has is over: who works on rows waits for nobody.
     fn timeout_ns(&self) -> Option<u64> {
-        self.timeout.map(|timeout| self.pauses.run_after(self.began_ns, timeout))
+        let worked = Duration::from_nanos(self.worked_ns);
+        self.timeout.map(|timeout| self.pauses.run_after(self.began_ns, timeout.saturating_add(worked)))
     }
 
     /// Whether the time of the run is over.
@@ -83,13 +93,9 @@ impl Patience {
         self.over_ns.is_some_and(|over_ns| now_ns >= over_ns)
     }
 
-    /// Until when rows are worked on: what was cancelled, or is to be, is only read to its end.
-    pub(crate) fn works_until_ns(&self) -> u64 {
-        match (self.cancelled_ns, self.timeout_ns()) {
-            (Some(_), _) => 0,
-            (None, Some(timeout_ns)) => timeout_ns,
-            (None, None) => u64::MAX,
-        }
+    /// Whether rows are still worked on: what was cancelled is only read to its end.
+    pub(crate) fn works_on(&self) -> bool {
+        self.cancelled_ns.is_none()
     }
 
     /// Whether to wait on, where nothing has been heard of the server since then.
@@ -117,7 +123,11 @@ impl Patience {
     fn too_late(&self, now_ns: u64, silent_since_ns: u64) -> Option<String> {
         if let Some(timeout) = self.timeout.filter(|_| self.timeout_ns().is_some_and(|at_ns| now_ns >= at_ns))
         {
-            return Some(format!("{LATE}{timeout:?}"));
+            let beside = match self.worked_ns {
+                0 => String::new(),
+                ns => format!(" beside the {} of --think", time_or_dash(Some(ns), 3)),
+            };
+            return Some(format!("{LATE}{timeout:?}{beside}"));
         }
         let over_ns = self.over_ns?;
         (now_ns >= over_ns && now_ns >= self.pauses.run_after(silent_since_ns, SILENT_WITHIN))
@@ -263,7 +273,6 @@ mod tests {
         let mut patience = Patience::new(S, Some(Duration::from_secs(5)), None, &Stop::default());
         patience.stood(2 * S, 12 * S);
         assert_eq!(patience.heed(12 * S, S), Heeded::GoOn);
-        assert_eq!(patience.works_until_ns(), 16 * S);
         assert_eq!(patience.heed(16 * S, S), Heeded::Cancel);
         patience.stood(17 * S, 30 * S);
         assert_eq!(patience.heed(30 * S, S), Heeded::GoOn);
@@ -278,13 +287,21 @@ mod tests {
         assert_eq!(patience.heed(24 * S + S / 2, S), Heeded::Cancel);
     }
 
+    /// A client that thought for longer than `--timeout` had the server time out (a stranger).
     #[test]
-    fn rows_are_worked_on_no_longer_than_the_query_may_take() {
+    fn what_this_side_works_on_rows_is_no_wait_for_the_server() {
         let mut patience = Patience::new(S, Some(Duration::from_secs(5)), None, &Stop::default());
-        assert_eq!(patience.works_until_ns(), 6 * S);
-        assert_eq!(patience.heed(6 * S, 6 * S), Heeded::Cancel);
-        assert_eq!(patience.works_until_ns(), 0);
-        assert_eq!(Patience::new(S, None, Some(2 * S), &Stop::default()).works_until_ns(), u64::MAX);
+        patience.worked(20 * S);
+        assert_eq!(patience.heed(25 * S, 25 * S), Heeded::GoOn);
+        // It was stopped for a second while it worked.
+        patience.stood(26 * S, 27 * S);
+        patience.worked(2 * S);
+        assert_eq!(patience.heed(29 * S - 1, 28 * S), Heeded::GoOn);
+        assert!(patience.works_on());
+        assert_eq!(patience.heed(29 * S, 28 * S), Heeded::Cancel);
+        assert!(!patience.works_on());
+        let why = "no whole answer within 5s beside the 22.0s of --think";
+        assert_eq!(patience.judged(None), Some(late(why, false)));
     }
 
     #[test]

@@ -1,26 +1,28 @@
 //! Where a password is, besides in the URL: `PGPASSWORD`, then the file `PGPASSFILE` or `~/.pgpass`
 //! (<https://www.postgresql.org/docs/15/libpq-pgpass.html>); for SQL Server `SQLCMDPASSWORD`, for `MySQL` `MYSQL_PWD`.
 
-use crate::Error;
 use crate::target::{Secret, Server, Target};
+use crate::{Error, environment};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The password to log in with, if one is known.
 pub(crate) fn password(
     target: &Target,
-    env: impl Fn(&str) -> Option<String>,
+    env: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Option<Secret>, Error> {
     let server = target.server();
-    let alone = match target {
-        Target::Postgres(_) => None,
-        Target::Mssql(_) => Some("SQLCMDPASSWORD"),
-        Target::Mysql(_) => Some("MYSQL_PWD"),
-    };
-    if let Some(name) = alone {
-        return Ok(server.password.clone().or_else(|| env(name).map(Secret)));
+    if server.password.is_some() {
+        return Ok(server.password.clone());
     }
-    if let Some(password) = server.password.clone().or_else(|| env("PGPASSWORD").map(Secret)) {
-        return Ok(Some(password));
+    let (name, is_alone) = match target {
+        Target::Postgres(_) => ("PGPASSWORD", false),
+        Target::Mssql(_) => ("SQLCMDPASSWORD", true),
+        Target::Mysql(_) => ("MYSQL_PWD", true),
+    };
+    let password = environment::text(&env, name).map_err(Error::run)?.map(Secret);
+    if is_alone || password.is_some() {
+        return Ok(password);
     }
     let named = env("PGPASSFILE").map(PathBuf::from);
     let Some(file) = named.clone().or_else(|| env("HOME").map(|home| Path::new(&home).join(".pgpass")))
@@ -28,8 +30,8 @@ pub(crate) fn password(
         return Ok(None);
     };
     let shown = file.display();
-    let text = match std::fs::read_to_string(&file) {
-        Ok(text) => text,
+    let bytes = match std::fs::read(&file) {
+        Ok(bytes) => bytes,
         Err(_) if named.is_none() => return Ok(None),
         Err(e) => {
             return Err(Error::run(format!(
@@ -43,6 +45,9 @@ pub(crate) fn password(
             "others may read {shown}, so it is not used; mend that: chmod 600 {shown}"
         )));
     }
+    let text = String::from_utf8(bytes);
+    let text =
+        text.map_err(|_| Error::run(format!("{shown} is not UTF-8, so it is not used; write it anew")))?;
     Ok(found(&text, server).map(Secret))
 }
 

@@ -234,21 +234,22 @@ impl Asker<'_> {
     }
 
     fn work(&mut self, run: &mut UnderWay) {
-        let works_until_ns = run.patience.works_until_ns();
         // Who wants to end no longer works.
-        if self.stop.times() > 0 || works_until_ns <= mono_ns() {
+        if self.stop.times() > 0 || !run.patience.works_on() {
             run.is_cut_short = true;
             return;
         }
         // In pieces, between which the kernel is asked what came meanwhile.
         let (mut now, pieces) = (self.room(run, 0), if self.config.think < PIECE { 1 } else { 4 });
-        let until_ns = works_until_ns.min(now + self.config.think.as_nanos() as u64);
+        let (began_ns, stood_ns) = (now, run.stood_ns);
+        let until_ns = began_ns + self.config.think.as_nanos() as u64;
         for left in (1..=pieces).rev() {
             let piece_ns = now + until_ns.saturating_sub(now) / left;
             work_until(piece_ns, &self.stop);
             now = self.room(run, ROOM_EVERY_NS);
         }
-        run.is_cut_short |= self.stop.times() > 0 || now >= works_until_ns;
+        run.patience.worked((now - began_ns).saturating_sub(run.stood_ns - stood_ns));
+        run.is_cut_short |= self.stop.times() > 0;
     }
 
     /// Asks the kernel how much room there is for more, if so long nobody did; the time.

@@ -159,9 +159,12 @@ impl Record {
             thread.join().unwrap_or_else(|_| (None, Err("its thread failed".to_owned())))
         });
         let error = |e| {
-            let lost =
-                lost.as_ref().map_or_else(|| "some queries".to_owned(), |lost| count(lost.all(), "query"));
-            Error::run(format!("the recording is not whole, {lost} not in it: {e}"))
+            let queries = match lost.as_ref().map(Lost::all) {
+                None => "some queries not in it".to_owned(),
+                Some(0) => "though all queries are in it".to_owned(),
+                Some(n) => format!("{} not in it", count(n, "query")),
+            };
+            Error::run(format!("the recording is not whole, {queries}: {e}"))
         };
         let written = written.map_err(error);
         (lost, written)
@@ -199,10 +202,16 @@ fn write(
         keeper.flush(now);
         if is_full || now.saturating_sub(flush_ns) >= FLUSH_EVERY_NS {
             flush_ns = now;
-            note(&mut failed, flush(&mut queries, &mut keeper, backlog), tell);
+            if keeper.waits_for_room() {
+                // What room there is was made for its events, and it has told so.
+                backlog.stuck(true);
+            } else {
+                note(&mut failed, flush(&mut queries, &mut keeper, backlog), tell);
+            }
         }
     }
     take(backlog, &mut queries, &keeper);
+    // What is kept for the last words they cannot take.
     note(&mut failed, flush(&mut queries, &mut keeper, backlog), tell);
     queries.close().map(|closed| keeper.event(None, closed));
     let mut lost = backlog.lost();

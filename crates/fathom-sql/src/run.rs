@@ -42,13 +42,13 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     let unfit = configs.iter().find_map(unfit).map(str::to_owned).or_else(|| connections::unfit(config));
     unfit.map_or(Ok(()), |line| Err(Error::Usage(line)))?;
     let server = config.target.server();
-    let env = |name: &str| std::env::var(name).ok();
+    let password = pgpass::password(&config.target, |name| std::env::var_os(name))?;
     let mut standing = Standing::begin();
     let clock = standing.clock();
     let login = Login {
         server: server.clone(),
         remote: session::lookup(server, &Limit::within(config.connect_timeout, stop, &clock).impatient())?,
-        password: pgpass::password(&config.target, env)?,
+        password,
         read_only: matches!(config.source, Source::Rows { .. }),
         within: config.connect_timeout,
         stop: stop.clone(),

@@ -2,7 +2,9 @@
 //! (<https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-CONNSTRING>); `mssql://` the same, with the variables of `sqlcmd`, and `mysql://`,
 //! with those of `mysql`.
 
+use crate::environment;
 use crate::ssl_mode::SslMode;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -27,9 +29,9 @@ pub(crate) enum Roots {
     File(PathBuf),
 }
 
-impl From<String> for Roots {
-    fn from(text: String) -> Self {
-        if text == "system" { Self::System } else { Self::File(text.into()) }
+impl From<OsString> for Roots {
+    fn from(name: OsString) -> Self {
+        if name == "system" { Self::System } else { Self::File(name.into()) }
     }
 }
 
@@ -148,7 +150,7 @@ impl Target {
     }
 
     /// Reads a URL; `env` gives environment variables.
-    pub fn parse(url: &str, env: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    pub fn parse(url: &str, env: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
         let (scheme, rest) =
             url.split_once("://").ok_or("write a URL, as in postgres://user@host:5432/database")?;
         let own = match scheme {
@@ -172,16 +174,19 @@ impl Target {
         }
         let (host, port) = host_and_port(place, own.port)?;
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
-        let user = some(decoded(user)?)
-            .or_else(|| own.user.and_then(&env))
-            .or_else(|| env("USER"))
+        // The first that is there; what follows it is not looked at.
+        let first = |url: Option<String>, names: &[Option<&str>]| {
+            let mut variables = names.iter().flatten().map(|name| environment::text(&env, name));
+            url.map_or_else(|| variables.find_map(Result::transpose).transpose(), |text| Ok(Some(text)))
+        };
+        let user = first(some(decoded(user)?), &[own.user, Some("USER")])?
             .ok_or_else(|| format!("name the user, as in {scheme}://user@host/database"))?;
         let users = || if own.has_users_database { user.clone() } else { String::new() };
-        let database = some(decoded(database)?).or_else(|| own.database.and_then(&env)).unwrap_or_else(users);
+        let database = first(some(decoded(database)?), &[own.database])?.unwrap_or_else(users);
         let password = password.map(decoded).transpose()?.map(Secret);
-        let libpq = |name: &str| env(name).filter(|_| is_postgres);
-        let mut ssl = libpq("PGSSLMODE").map(|mode| mode.parse::<SslMode>()).transpose()?;
-        let mut roots = libpq("PGSSLROOTCERT").map(Roots::from);
+        let mode = first(None, &[Some("PGSSLMODE").filter(|_| is_postgres)])?;
+        let mut ssl = mode.map(|mode| mode.parse::<SslMode>()).transpose()?;
+        let mut roots = env("PGSSLROOTCERT").filter(|_| is_postgres).map(Roots::from);
         let mut login_only = false;
         for parameter in parameters.split('&').filter(|p| !p.is_empty()) {
             match parameter.split_once('=') {
@@ -191,7 +196,7 @@ impl Target {
                 // As MySQL's own clients name it.
                 Some(("ssl-mode", mode)) if own.port == MYSQL.port => ssl = Some(SslMode::of_mysql(mode)?),
                 Some(("sslmode", mode)) => (ssl, login_only) = (Some(mode.parse()?), false),
-                Some(("sslrootcert", file)) => roots = Some(decoded(file)?.into()),
+                Some(("sslrootcert", file)) => roots = Some(OsString::from(decoded(file)?).into()),
                 Some(("password", _)) => {
                     return Err(format!("give the password by {}, and not as a parameter", own.password));
                 }
@@ -274,10 +279,10 @@ mod tests {
 
     fn read(url: &str) -> Result<Server, String> {
         let target = Target::parse(url, |name| match name {
-            "USER" => Some("me".to_owned()),
-            "SQLCMDDBNAME" => Some("sales".to_owned()),
+            "USER" => Some("me".into()),
+            "SQLCMDDBNAME" => Some("sales".into()),
             // Of the other's variables none is heeded.
-            "PGSSLMODE" if url.starts_with("mssql") => Some("verify-full".to_owned()),
+            "PGSSLMODE" if url.starts_with("mssql") => Some("verify-full".into()),
             _ => None,
         });
         target.map(|target| target.server().clone())
@@ -311,6 +316,34 @@ mod tests {
         let s = read("mssql://sa@db:99/d?sslmode=login").unwrap();
         assert_eq!((s.port, s.ssl, s.login_only), (99, SslMode::Require, true));
         assert!(!format!("{:?}", read("postgres://u:s3cret@h/d").unwrap()).contains("s3cret"));
+    }
+
+    /// It was taken for one that is not set: another user, or a mode that nobody had asked for.
+    #[cfg(unix)]
+    #[test]
+    fn a_variable_that_is_no_text_is_named_and_not_shown() {
+        use std::os::unix::ffi::OsStringExt as _;
+        for wrong in ["PGUSER", "USER", "PGDATABASE", "PGSSLMODE"] {
+            let env = |name: &str| match name {
+                name if name == wrong => Some(OsString::from_vec(b"s3cret\xff".to_vec())),
+                "USER" => Some("me".into()),
+                _ => None,
+            };
+            let error = Target::parse("postgres://h", env).expect_err(wrong);
+            assert!(error.contains(&format!("variable {wrong} is not UTF-8")), "{error}");
+            assert!(!error.contains("s3cret"), "{error}");
+            // Who names all of it in the URL asks for none of them.
+            let whole = Target::parse("mssql://u@h/d?sslmode=disable", env);
+            assert!(whole.is_ok(), "{wrong}: {whole:?}");
+        }
+        // The name of a file need be no text.
+        let env = |name: &str| match name {
+            "PGSSLROOTCERT" => Some(OsString::from_vec(b"/tmp/\xff".to_vec())),
+            _ => Some("me".into()).filter(|_| name == "USER"),
+        };
+        let target = Target::parse("postgres://h", env).unwrap();
+        let file = PathBuf::from(OsString::from_vec(b"/tmp/\xff".to_vec()));
+        assert_eq!(target.server().roots, Some(Roots::File(file)));
     }
 
     #[test]

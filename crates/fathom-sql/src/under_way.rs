@@ -52,7 +52,7 @@ pub(crate) struct UnderWay {
     /// For how long this process did not run; and since it last did not, the kernel was not asked what had come.
     pub(crate) stood_ns: u64,
     has_stood: bool,
-    /// Rows came that were not worked on, or not for all of `--think`: the user ended the run, or the query took too long.
+    /// Rows came that were not worked on, or not for all of `--think`: the user ended the run, or the query had taken too long.
     pub(crate) is_cut_short: bool,
 }
 

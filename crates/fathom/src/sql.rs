@@ -4,6 +4,7 @@ use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::{command_line, probe, signals, values};
 use fathom_core::query::MOST_CONNECTIONS;
+use fathom_core::text::cleaned;
 use fathom_sql::{Config, Error, Recording, Source, Stop, Target, Turn};
 use std::io::Read;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ Give the password by PGPASSWORD, PGPASSFILE or ~/.pgpass, for mysql by MYSQL_PWD
 
 Ctrl-C has the server cancel the query, or all that are under way, waits 2s for its answer to that, and ends with the summary; a second one ends at once.
 
-Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, or a query failed or was given up, 2 the command line cannot be used.";
+Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, a query failed or was given up, or the recording lacks something, 2 the command line cannot be used.";
 
 /// Arguments of `fathom sql`.
 #[derive(Debug, clap::Args)]
@@ -65,7 +66,8 @@ pub(crate) struct Args {
     /// or until --timeout
     #[arg(long = "for", value_name = "TIME", value_parser = values::duration)]
     lasts: Option<Duration>,
-    /// Cancel a query that has no whole answer after so long, and end the run; 0 waits for ever [default: 0, but see --for]
+    /// Cancel a query that has no whole answer after so long, without the time of --think, and end the run; 0 waits for ever
+    /// [default: 0, but see --for]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     timeout: Option<Duration>,
     /// Give up after so long what is no session yet: connection, TLS and login; and so what fathom itself asks the server
@@ -74,10 +76,10 @@ pub(crate) struct Args {
     /// From one query's due to the next [default: one after the other]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     every: Option<Duration>,
-    /// Rows of a round trip, 0 for all of them; several are asked in turn and held against the first [default: 0]
+    /// Rows of a round trip, 0 for all of them; several, each once, are asked in turn and held against the first [default: 0]
     #[arg(long, value_name = "ROWS,…", conflicts_with = "simple", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=1_000_000_000))]
     fetch_size: Vec<u32>,
-    /// Size of packets to ask for (mssql); several are asked in turn and held against the first [default: 4096]
+    /// Size of packets to ask for (mssql); several, each once, are asked in turn and held against the first [default: 4096]
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(512..=32767))]
     packet_size: Vec<u16>,
     /// Use the simple query protocol: several statements at once
@@ -100,7 +102,7 @@ pub(crate) struct Args {
 
 impl Args {
     fn config(self) -> Result<Config, Failure> {
-        let target = Target::parse(&self.url, |name| std::env::var(name).ok());
+        let target = Target::parse(&self.url, |name| std::env::var_os(name));
         let target = target.map_err(|why| Failure::usage(format!("the URL of the database: {why}")))?;
         if target.server().shows_password() && !self.quiet {
             let by = target.password_by();
@@ -138,6 +140,16 @@ impl Args {
                 "--connect-timeout: no server answers in no time; write a time, as in 10s",
             ));
         }
+        let named_twice = [
+            ("--fetch-size", twice(&self.fetch_size).map(u64::from)),
+            ("--packet-size", twice(&self.packet_size).map(u64::from)),
+        ];
+        if let Some((option, size)) = named_twice.into_iter().find_map(|(option, size)| Some((option, size?)))
+        {
+            return Err(Failure::usage(format!(
+                "{option}: {size} stands there twice; name each size once, because it is held against the others"
+            )));
+        }
         let recording = self.record.map(|dir| Recording {
             dir,
             tool: probe::tool(),
@@ -160,10 +172,16 @@ impl Args {
             sweep: if turns.len() > 1 { turns } else { vec![] },
             reflector: self.reflector,
             recording,
-            tell: |line| tell!("fathom: {line}"),
+            tell: |line| tell!("fathom: {}", cleaned(line)),
             quiet: self.quiet,
         })
     }
+}
+
+/// What stands there a second time.
+fn twice<T: Copy + PartialEq>(sizes: &[T]) -> Option<T> {
+    let second = |(at, size): &(usize, &T)| sizes[..*at].contains(size);
+    sizes.iter().enumerate().find(second).map(|(_, size)| *size)
 }
 
 /// Runs `fathom sql`.
@@ -172,9 +190,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let stop = Stop::default();
     let asked = stop.clone();
     signals::on_request_to_end(move || asked.ask())?;
-    let failed = |error| match error {
-        Error::Usage(line) => Failure::Usage(line),
-        error => Failure::Run(error.to_string()),
+    // It is one line, whatever a server says in it.
+    let failed = |error: Error| match error {
+        Error::Usage(line) => Failure::Usage(cleaned(&line).into_owned()),
+        error => Failure::Run(cleaned(&error.to_string()).into_owned()),
     };
     let (outcome, early) = fathom_sql::run(&config, &stop).map_err(failed)?;
     let text = if json { format!("{}\n", outcome.json()) } else { outcome.text() };

@@ -9,31 +9,9 @@ use std::time::{Duration, Instant};
 use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::Echo;
 use support::rows::{events, of_kind, recordings, rows};
+use support::small_disk::{Small, wait_until_it_waits};
 use support::{must, needs_root, wait_for};
 use tempfile::TempDir;
-
-/// A file system of half a MiB, unmounted when dropped.
-struct Small(TempDir);
-
-impl Small {
-    fn mount() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        must("mount", &["-t", "tmpfs", "-o", "size=512k", "fathom-test", &dir.path().display().to_string()]);
-        Self(dir)
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let path = self.path().display().to_string();
-        let unmounted = std::process::Command::new("umount").arg(&path).status();
-        assert!(std::thread::panicking() || unmounted.is_ok_and(|s| s.success()), "{path} is still mounted");
-    }
-}
 
 /// A recording on a small disk, and a reflector to measure against.
 struct Recorded {
@@ -55,13 +33,10 @@ impl Recorded {
         Probe::start(self.home.path(), &format!("{target} {options} --record {dir} --json"))
     }
 
-    /// Once a connection is recorded, takes whatever is free, to the last byte; what took it.
+    /// Once a connection is recorded, takes whatever is free; what took it.
     fn fill(&self) -> PathBuf {
         wait_for_events(&self.dir, "a connection", |events| !of_kind(events, "connection.opened").is_empty());
-        let ballast = self.disk.path().join("ballast");
-        let mut filling = std::fs::File::create(&ballast).expect("created");
-        while Write::write(&mut filling, &[1; 512]).is_ok() {}
-        ballast
+        self.disk.fill()
     }
 }
 
@@ -194,8 +169,7 @@ fn a_disk_that_has_room_again_goes_on_being_recorded_on() {
     let dir = recorded.dir.as_path();
     let probe = recorded.probe("--every 2ms");
     let ballast = recorded.fill();
-    // The reserve is given up when something finds no room.
-    wait_for("the recording to wait", || (!dir.join(".reserve").exists()).then_some(()));
+    wait_until_it_waits(dir);
     std::fs::remove_file(&ballast).expect("removed");
     wait_for_events(dir, "it to go on", |events| !of_kind(events, "recording.resumed").is_empty());
     probe.signal("TERM");

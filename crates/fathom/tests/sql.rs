@@ -206,6 +206,56 @@ fn what_is_wrong_is_one_line() {
     assert!(url("postgres://me@nohost.invalid/x", None).contains("nohost.invalid"));
 }
 
+/// An end of a line in what the server says began a line in the program's name.
+#[test]
+fn what_a_server_says_is_one_line_too() {
+    let Some(server) = Postgres::start() else { return };
+    let dir = server.home.path().join("kept");
+    let says = "DO $$ BEGIN RAISE EXCEPTION E'no\n\tfathom: 21 queries\r\x1b[2J'; END $$";
+    let ask = ["--query", says, "--record", dir.to_str().unwrap()];
+    let line = refused(&server.sql(&ask).output().unwrap());
+    assert!(line.contains("at 127.0.0.1:") && line.contains(": no fathom: 21 queries "), "{line}");
+    assert!(line.contains("P0001") && !line.trim_end().contains(char::is_control), "{line:?}");
+    let told = Command::new(FATHOM).args(["recording", "explain"]).arg(&dir).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(!told.lines().any(|line| line.trim_start().starts_with("fathom: 21")), "{told}");
+}
+
+/// A variable that is not UTF-8 was taken for one that is not set: "no password supplied", though there was one.
+#[test]
+fn a_password_that_is_not_utf8_is_told_by_its_variable() {
+    use std::os::unix::ffi::OsStrExt as _;
+    for (name, scheme) in [("PGPASSWORD", "postgres"), ("MYSQL_PWD", "mysql"), ("SQLCMDPASSWORD", "mssql")] {
+        let mut command = Command::new(FATHOM);
+        command.args(["sql", &format!("{scheme}://me@127.0.0.1:1/d"), "--query", "SELECT 1"]);
+        command.env(name, std::ffi::OsStr::from_bytes(b"s3cret\xff"));
+        let line = refused(&command.stdin(Stdio::null()).output().unwrap());
+        assert!(line.contains(&format!("{name} is not UTF-8")) && !line.contains("s3cret"), "{line}");
+    }
+}
+
+/// What this client works on rows is no time of the server: it was said to have no whole answer within `--timeout`.
+#[test]
+fn a_client_that_works_for_longer_than_the_timeout_blames_nobody() {
+    let Some(server) = Postgres::start() else { return };
+    let works = ["--rows", "100", "--think", "40ms", "--timeout", "2s", "--count", "1"];
+    let outcome = server.ask(&works);
+    assert_eq!((&outcome["failed"], &outcome["rows"]), (&0.into(), &100.into()), "{outcome:#}");
+    is(&outcome, "client");
+    // A server that says nothing more is late nevertheless, and how long the client worked is told beside.
+    let sleeps =
+        "SELECT repeat('x', 9000), CASE WHEN n = 20 THEN pg_sleep(600) END FROM generate_series(1, 20) n";
+    let works = ["--query", sleeps, "--think", "200ms", "--timeout", "2s", "--count", "1"];
+    let line = refused(&server.sql(&works).output().unwrap());
+    let worked = line.split_once("no whole answer within 2s beside the ").expect(&line).1;
+    let (worked, rest) = worked.split_once("s of --think; ").expect(&line);
+    // The end of the nineteenth row lies in the server's buffer.
+    assert!(
+        worked.parse::<f64>().unwrap() >= 3.5 && rest.starts_with("give a query longer by --timeout"),
+        "{line}"
+    );
+}
+
 #[test]
 fn without_permission_to_look_the_split_goes_on_and_says_so() {
     let Some(server) = Postgres::start() else { return };
@@ -257,8 +307,9 @@ fn a_server_that_dies_in_the_middle_loses_nothing_that_was_recorded() {
 #[test]
 fn ctrl_c_cancels_the_query_and_ends_with_the_summary() {
     let Some(server) = Postgres::start() else { return };
-    let child =
-        server.sql(&["--json", "--query", "SELECT pg_sleep(600)"]).stdout(Stdio::piped()).spawn().unwrap();
+    let dir = server.home.path().join("kept");
+    let ask = ["--json", "--query", "SELECT pg_sleep(600)", "--record", dir.to_str().unwrap()];
+    let child = server.sql(&ask).stdout(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     let sleeping = || {
         server.ask(&[
@@ -275,7 +326,10 @@ fn ctrl_c_cancels_the_query_and_ends_with_the_summary() {
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(interrupted.success());
     let outcome = result(&support::ended(child));
-    assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &1.into()), "{outcome:#}");
+    assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &0.into()), "{outcome:#}");
+    assert_eq!((&outcome["cancelled"], &outcome["failures"]), (&1.into(), &serde_json::json!({})));
+    says_the_same(&dir, &outcome);
+    assert_sound(&dir);
     assert!(server.log().contains("canceling statement due to user request"), "{}", server.log());
     assert!(!sleeping(), "the server still works on it");
     // A busy host may have kept fathom from running, which is told too.

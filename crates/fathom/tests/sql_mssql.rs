@@ -349,7 +349,8 @@ fn ctrl_c_stops_the_query_and_ends_with_the_summary() {
         let (_tap, child) = under_way(server, &["--json", "--record", kept.to_str().unwrap()]);
         support::signal(&child, "INT");
         let outcome = result(&support::ended(child));
-        assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &1.into()), "{outcome:#}");
+        assert_eq!((&outcome["queries"], &outcome["cancelled"]), (&1.into(), &1.into()), "{outcome:#}");
+        assert_eq!(outcome["failed"], 0, "{outcome:#}");
         let notes = outcome["notes"].to_string();
         assert!(notes.contains("query 1 was ended by you"), "{notes}");
         assert_sound(&kept);

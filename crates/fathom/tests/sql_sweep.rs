@@ -185,6 +185,21 @@ fn cursors_have_their_round_trips_too() {
     });
 }
 
+/// It was held against itself.
+#[test]
+fn a_size_is_named_once() {
+    for (url, option, sizes, twice) in [
+        ("postgres://me@127.0.0.1:1/d", "--fetch-size", "0,0", "0"),
+        ("mysql://me@127.0.0.1:1/d", "--fetch-size", "10,0,10", "10"),
+        ("mssql://me@127.0.0.1:1/d", "--packet-size", "4096,8192,8192", "8192"),
+    ] {
+        let out = Command::new(FATHOM).args(["sql", url, option, sizes]).output().unwrap();
+        let line = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{line}");
+        assert!(line.contains(&format!("{option}: {twice} stands there twice")), "{line}");
+    }
+}
+
 #[test]
 fn what_goes_not_with_a_protocol_is_said_of_a_sweep_too() {
     for (url, arguments) in [

@@ -70,7 +70,11 @@ def test_the_ends_of_a_part_are_whole_ns_as_they_are_written_for_machines(tmp_pa
 def test_where_the_time_went_is_said_in_words(tmp_path):
     rows = [query(12_300_000, (1_100_000, 9_100_000, 1_700_000), None, (1_500_000, 9_400_000, 2_000_000))] * 7
     failed = sure(0, 5, 0, error="the server closed the connection")
-    recording(tmp_path / "r", [rows[0], *rows, sure(1, 1, 1, error="x (57014)"), failed], source=SELECT)
+    ended = sure(0, 5, 0, error="cancelled by the user: the server closed the connection")
+    all_rows = [rows[0], *rows, sure(1, 1, 1, error="x (57014)"), failed, ended]
+    recording(tmp_path / "r", all_rows, source=SELECT)
+    (one,) = known(tmp_path)
+    assert (one.queries, one.cancelled) == (11, 1)
     findings = told(tmp_path)
     said = findings["query time"]
     assert render.statement(said) == (
@@ -84,7 +88,7 @@ def test_where_the_time_went_is_said_in_words(tmp_path):
         "the client: 1.70 ms to 2.00 ms",
         "7 queries with bounds alone: nobody looked",
     ]
-    assert render.statement(findings["queries failed"]) == "db:5432/shop: 2 of 10 queries failed"
+    assert render.statement(findings["queries failed"]) == "db:5432/shop: 2 of 11 queries failed"
     assert render.evidence(findings["queries failed"]) == [
         "SQLSTATE 57014: 1 query",
         "connection lost: 1 query",

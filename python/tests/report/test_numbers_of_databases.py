@@ -57,7 +57,7 @@ def test_the_report_says_what_the_run_and_the_summary_say(asked, name):
     )
     told, row = json.loads(summary.stdout)["queries"], of(value, kept, name)
     assert told == live[name]
-    same = ("queries", "failed", "failures", "retransmits", "sent_again")
+    same = ("queries", "failed", "failures", "cancelled", "retransmits", "sent_again")
     assert {n: row[n] for n in same} == {n: told[n] for n in same}
     verdict = {"party": row["party"], "confidence": row["confidence"] or "none"}
     assert verdict == told["verdict"]

@@ -1,11 +1,11 @@
 //! Connections that ask the same query side by side: what each came to.
 //!
-//! What is counted is conserved on each as it is in all: those asked are those answered and those of each kind of failure
-//! together, and the figures of all connections are of the same queries as those of each.
+//! What is counted is conserved on each as it is in all: those asked are those answered, those that the user ended and those of each
+//! kind of failure together, and the figures of all connections are of the same queries as those of each.
 
 use super::counted::All;
 use super::figures::{Warm, median};
-use super::{Counted, Query};
+use super::{Counted, End, Query};
 use crate::text::count;
 use crate::units::narrow::time_or_dash;
 use serde_json::{Value, json};
@@ -29,6 +29,7 @@ pub struct Connection {
 #[derive(Debug, Clone, Default)]
 struct One {
     queries: u64,
+    cancelled: u64,
     failures: BTreeMap<String, u64>,
     rows: u64,
     /// How often it had logged in when its latest query was asked.
@@ -56,9 +57,10 @@ impl Connections {
         one.rows = one.rows.saturating_add(query.rows);
         one.sessions = one.sessions.max(query.login.unwrap_or(0).saturating_add(1));
         one.all.add(query);
-        match query.failure() {
-            Some(kind) => *one.failures.entry(kind).or_default() += 1,
-            None => one.warm.add(query),
+        match query.end() {
+            End::Answered => one.warm.add(query),
+            End::Cancelled => one.cancelled += 1,
+            End::Failed(kind) => *one.failures.entry(kind).or_default() += 1,
         }
     }
 
@@ -107,6 +109,7 @@ impl Connections {
                 ("queries", json!(one.queries)),
                 ("failed", json!(one.failures.values().sum::<u64>())),
                 ("failures", json!(one.failures)),
+                ("cancelled", json!(one.cancelled)),
                 ("rows", json!(one.rows)),
                 ("sessions", json!(one.sessions)),
                 ("looks", json!(one.warm.figures.looks)),
@@ -159,7 +162,7 @@ mod tests {
         let each = json["connections"].as_array().unwrap();
         assert_eq!(each.len(), 3);
         let number = |of: &Value, name: &str| of[name].as_u64().unwrap();
-        for name in ["queries", "failed", "rows"] {
+        for name in ["queries", "failed", "cancelled", "rows"] {
             let sum: u64 = each.iter().map(|one| number(one, name)).sum();
             assert_eq!(sum, number(&json, name), "{name}: {json:#}");
         }

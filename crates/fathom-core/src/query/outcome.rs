@@ -6,7 +6,7 @@ use super::connections::{Connection, Connections};
 use super::counted::All;
 use super::figures::{COUNT, FOR_P95, Warm, median, p95};
 use super::sweep::{Setting, Sweep};
-use super::{Confidence, Counted, PARTIES, Party, Query};
+use super::{Confidence, Counted, End, PARTIES, Party, Query};
 use crate::text::{cleaned, count};
 use crate::units::narrow::time_or_dash;
 use crate::units::size_text;
@@ -73,6 +73,8 @@ pub struct Outcome {
     retransmits: Option<u64>,
     /// Queries during which there was one.
     sent_again: u64,
+    /// That the user ended.
+    cancelled: u64,
     failures: BTreeMap<String, u64>,
     failed: Vec<Failed>,
     all: All,
@@ -99,7 +101,7 @@ impl Outcome {
         Self { asked, ..Self::default() }
     }
 
-    /// Takes a query: into the figures, unless it failed or is the first of several, which finds nothing warm.
+    /// Takes a query: into the figures, unless it has no whole answer or is the first of several, which finds nothing warm.
     pub fn add(&mut self, query: &Query) {
         let sum = |sum: &mut Option<u64>, of: Option<u64>| {
             if let Some(n) = of {
@@ -114,19 +116,27 @@ impl Outcome {
         sum(&mut self.bytes, query.bytes_received);
         sum(&mut self.retransmits, query.retransmits);
         self.sent_again += u64::from(query.retransmits.is_some_and(|n| n > 0));
-        if let Some(kind) = query.failure() {
-            *self.failures.entry(kind).or_default() += 1;
-            if self.failed.len() < FAILED_KEPT {
-                let wall_ns = query.split.wall_ns;
-                let ended_ns = query.started_ns.saturating_add(i64::try_from(wall_ns).unwrap_or(i64::MAX));
-                let error = query.error.clone().unwrap_or_default();
-                let connection = (!self.asked.connections.is_empty()).then_some(query.connection);
-                self.failed.push(Failed { query: query.query, connection, ended_ns, wall_ns, error });
+        match query.end() {
+            End::Answered => {
+                self.warm.add(query);
+                self.sweep.add(query, &self.asked.settings);
             }
-            return;
+            End::Cancelled => self.cancelled += 1,
+            End::Failed(kind) => {
+                *self.failures.entry(kind).or_default() += 1;
+                self.keep_failed(query);
+            }
         }
-        self.warm.add(query);
-        self.sweep.add(query, &self.asked.settings);
+    }
+
+    fn keep_failed(&mut self, query: &Query) {
+        if self.failed.len() < FAILED_KEPT {
+            let wall_ns = query.split.wall_ns;
+            let ended_ns = query.started_ns.saturating_add(i64::try_from(wall_ns).unwrap_or(i64::MAX));
+            let error = query.error.clone().unwrap_or_default();
+            let connection = (!self.asked.connections.is_empty()).then_some(query.connection);
+            self.failed.push(Failed { query: query.query, connection, ended_ns, wall_ns, error });
+        }
     }
 
     /// Rows so far.
@@ -139,7 +149,7 @@ impl Outcome {
         self.queries
     }
 
-    /// Queries that had no whole answer, the first of them.
+    /// Queries that failed, the first of them.
     pub fn failed(&self) -> &[Failed] {
         &self.failed
     }
@@ -150,10 +160,10 @@ impl Outcome {
 
     /// Queries that had an answer.
     fn answered(&self) -> u64 {
-        self.queries - self.failures()
+        self.queries - self.failures() - self.cancelled
     }
 
-    /// How many, with those that failed.
+    /// How many, with those that failed, and those that the user ended.
     pub fn count_words(&self) -> String {
         let failed = match self.failures() {
             0 => String::new(),
@@ -163,7 +173,11 @@ impl Outcome {
                 format!(", {n} failed ({})", kinds.join(", "))
             }
         };
-        format!("{}{failed}", queries(self.queries))
+        let cancelled = match self.cancelled {
+            0 => String::new(),
+            n => format!(", {n} cancelled"),
+        };
+        format!("{}{failed}{cancelled}", queries(self.queries))
     }
 
     /// Whose time most of it is, in words; `None`: no query was answered.
@@ -327,6 +341,7 @@ impl Outcome {
             "queries": self.queries,
             "failed": self.failures(),
             "failures": self.failures,
+            "cancelled": self.cancelled,
             "rows": self.rows,
             "bytes_received": self.bytes,
             "retransmits": self.retransmits,

@@ -5,8 +5,22 @@ use super::Split;
 /// The error of a query whose answer the user did not want to wait for.
 pub const NOT_WAITED_FOR: &str = "its answer was not waited for";
 
+/// So begins the error of a query that the user ended, where something else came of it than that nobody waited.
+pub const CANCELLED: &str = "cancelled by the user: ";
+
 /// So begins the error of a query that took longer than it may.
 pub const LATE: &str = "no whole answer within ";
+
+/// How a query ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It has its whole answer.
+    Answered,
+    /// The user ended it: that says nothing of the server.
+    Cancelled,
+    /// Of this kind: `SQLSTATE 57014` where the server said why, else whose end it was.
+    Failed(String),
+}
 
 /// What is known of one query. Times in ns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,14 +70,14 @@ pub struct Query {
 }
 
 impl Query {
-    /// What kind of failure it is: `SQLSTATE 57014` where the server said why, else whose end it was. `None`: it was answered.
-    pub fn failure(&self) -> Option<String> {
-        let error = self.error.as_deref()?;
-        if error == NOT_WAITED_FOR {
-            return Some("not waited for".to_owned());
+    /// How it ended, by its error.
+    pub fn end(&self) -> End {
+        let Some(error) = self.error.as_deref() else { return End::Answered };
+        if error == NOT_WAITED_FOR || error.starts_with(CANCELLED) {
+            return End::Cancelled;
         }
         if error.starts_with(LATE) {
-            return Some("timed out".to_owned());
+            return End::Failed("timed out".to_owned());
         }
         let code = error.strip_suffix(')').and_then(|text| text.rsplit_once('(')).map(|(_, code)| code);
         let is_state = |code: &&str| {
@@ -72,11 +86,12 @@ impl Query {
         let is_number = |code: &str| {
             code.strip_prefix("error ").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit() || b == b'-'))
         };
-        Some(match code {
+        End::Failed(match code {
             Some(code) if is_state(&code) => format!("SQLSTATE {code}"),
             // SQL Server's.
             Some(code) if is_number(code) => code.to_owned(),
-            Some("attention") => "cancelled".to_owned(),
+            // As earlier versions wrote it: nobody else cancels a batch of SQL Server.
+            Some("attention") => return End::Cancelled,
             Some(code @ "no error number") => code.to_owned(),
             _ => "connection lost".to_owned(),
         })
@@ -87,6 +102,20 @@ impl Query {
 mod tests {
     use super::*;
 
+    /// A query that Ctrl-C ended was one of the server's failures (`SQLSTATE 57014`).
+    #[test]
+    fn what_the_user_ended_is_no_failure() {
+        for error in [
+            NOT_WAITED_FOR,
+            "cancelled by the user: canceling statement due to user request (57014)",
+            "cancelled by the user: the server closed the connection",
+            "the query was cancelled (attention)",
+        ] {
+            let query = Query { error: Some(error.to_owned()), ..Query::default() };
+            assert_eq!(query.end(), End::Cancelled, "{error}");
+        }
+    }
+
     #[test]
     fn failures_are_counted_by_what_ended_them() {
         // The report knows them too: python/tests/dataset/test_queries.py has the same table.
@@ -95,15 +124,15 @@ mod tests {
             ("the connection broke: Connection reset by peer (os error 104)", "connection lost"),
             ("Invalid object name 'x'. (error 208)", "error 208"),
             ("made up by the server (error -7)", "error -7"),
-            ("the query was cancelled (attention)", "cancelled"),
             ("the server says that the statement failed (no error number)", "no error number"),
-            (NOT_WAITED_FOR, "not waited for"),
+            // Somebody else's request.
+            ("canceling statement due to user request (57014)", "SQLSTATE 57014"),
             ("no whole answer within 5s", "timed out"),
             ("no whole answer within 5s, nor to the request to cancel it within 2s", "timed out"),
         ] {
             let query = Query { error: Some(error.to_owned()), ..Query::default() };
-            assert_eq!(query.failure().as_deref(), Some(kind), "{error}");
+            assert_eq!(query.end(), End::Failed(kind.to_owned()), "{error}");
         }
-        assert_eq!(Query::default().failure(), None);
+        assert_eq!(Query::default().end(), End::Answered);
     }
 }

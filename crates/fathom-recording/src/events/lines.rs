@@ -99,19 +99,12 @@ fn carried_of_mut(kind: &mut EventKind) -> Option<&mut Carried> {
 
 /// The same with what is one number each.
 fn without_lists(kind: &EventKind) -> EventKind {
-    let scalars = |carried: &Carried| {
-        let Carried { samples, not_sent, due, lost_of_several, .. } = *carried;
-        Carried { samples, not_sent, due, lost_of_several, ..Carried::default() }
-    };
-    match kind {
-        EventKind::RecordingRotated { next, carried } => {
-            EventKind::RecordingRotated { next: next.clone(), carried: scalars(carried) }
-        }
-        EventKind::RecordingContinues { previous, carried } => {
-            EventKind::RecordingContinues { previous: previous.clone(), carried: scalars(carried) }
-        }
-        other => other.clone(),
+    let mut kind = kind.clone();
+    if let Some(carried) = carried_of_mut(&mut kind) {
+        carried.connections.clear();
+        carried.outages.clear();
     }
+    kind
 }
 
 /// Parts that were read and whose event follows.

@@ -22,16 +22,19 @@ pub(super) struct Kept {
     ends: Vec<u8>,
     counts: BTreeMap<Key, Event>,
     lost: u64,
+    /// Lines that say what the run came to, and that it is over: behind everything else.
+    last: Vec<u8>,
 }
 
 impl Kept {
     pub(super) fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.ends.is_empty() && self.counts.is_empty() && self.lost == 0
+        let Self { lines, full: _, ends, counts, lost, last } = self;
+        lines.is_empty() && ends.is_empty() && counts.is_empty() && *lost == 0 && last.is_empty()
     }
 
     /// Bytes of its lines.
     pub(super) fn len(&self) -> usize {
-        self.lines.len() + self.ends.len()
+        self.lines.len() + self.ends.len() + self.last.len()
     }
 
     /// Events that could not be kept.
@@ -41,6 +44,12 @@ impl Kept {
 
     /// Keeps an event, of which this is the line.
     pub(super) fn push(&mut self, event: &Event, line: &[u8]) {
+        if let EventKind::QueriesClosed { .. }
+        | EventKind::SqlEnded { .. }
+        | EventKind::RecordingEnded { .. } = event.kind
+        {
+            return self.last.extend_from_slice(line);
+        }
         if let EventKind::RecordingRotated { .. } | EventKind::RecordingContinues { .. } = event.kind {
             // One at either end of a recording, which is nothing without it.
             let lines = if self.full { &mut self.ends } else { &mut self.lines };
@@ -71,6 +80,19 @@ impl Kept {
             Some(sum) => add(sum, &event),
             None => drop(self.counts.insert(key, event)),
         }
+    }
+
+    /// Lets go of everything but the counts and the last words; how many events that are is told.
+    pub(super) fn keep_last_words(&mut self) {
+        for lines in [&mut self.lines, &mut self.ends] {
+            self.lost += lines.split_inclusive(|byte| *byte == b'\n').count() as u64;
+            *lines = Vec::new();
+        }
+    }
+
+    /// The lines behind everything else.
+    pub(super) fn last_words(&self) -> &[u8] {
+        &self.last
     }
 
     /// The lines, and the events that follow them.

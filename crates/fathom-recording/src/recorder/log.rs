@@ -56,8 +56,8 @@ impl Recorder {
     /// Writes an event at once. The end of a connection follows the rows of that connection, with what comes after it at the
     /// latest at the next [`Recorder::flush`]: a kill leaves no connection that is over and lacks its last rows.
     ///
-    /// On a full disk an event takes the reserve; where that is used up too, it is written when there is room again. An event
-    /// that cannot be written for another reason is tried again.
+    /// On a full disk an event takes the reserve, but for what is kept for the last words; where that is used up too, it is written when
+    /// there is room again. An event that cannot be written for another reason is tried again.
     ///
     /// One that is longer than the longest line that readers take is left out, and a note says so.
     ///
@@ -135,7 +135,7 @@ impl Recorder {
             if !error.is_full() {
                 return Err(error);
             }
-            self.release_reserve();
+            self.give_way();
             self.events.append(self.disk.as_ref(), line)
         })
     }

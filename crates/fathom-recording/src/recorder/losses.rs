@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 /// Connections whose losses are counted each by itself. A probe that opens a hundred connections a second beside a disk that
 /// is full for days must not fill the memory.
 const BY_CONNECTION: usize = 1 << 16;
+/// On a disk that is full to the end there is room for so many counts, of some 150 bytes each.
+const EACH_IN_LAST_WORDS: usize = 128;
 
 /// Counts by connection; without one: of several.
 #[derive(Debug, Default)]
@@ -14,6 +16,14 @@ impl Losses {
     pub(super) fn add(&mut self, connection: Option<u32>, samples: u64) {
         let each = self.0.len() < BY_CONNECTION || self.0.contains_key(&connection);
         *self.0.entry(connection.filter(|_| each)).or_default() += samples;
+    }
+
+    /// Counts all of them together, where there is no room for more than one line each.
+    pub(super) fn add_up(&mut self) {
+        if self.0.len() > EACH_IN_LAST_WORDS {
+            let all = self.0.values().sum();
+            self.0 = BTreeMap::from([(None, all)]);
+        }
     }
 
     /// Takes one count out.

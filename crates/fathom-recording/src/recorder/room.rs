@@ -3,15 +3,11 @@
 
 use super::Recorder;
 use super::kept::Kept;
-use crate::disk::Disk;
-use crate::{Error, RESERVE};
+use crate::Error;
 use fathom_core::event::{Event, EventKind, note_of_lost_events, why_lost};
 use fathom_core::text::count;
 use fathom_core::units::duration_compact;
-use std::path::Path;
 
-/// Kept back for the last events and the manifest on a full disk.
-const RESERVE_BYTES: usize = 64 << 10;
 /// Rows that are kept in memory while there is no room (some 8 MiB).
 pub(super) const ROWS_KEPT: usize = 64 << 10;
 
@@ -63,14 +59,6 @@ impl Gaps {
     }
 }
 
-/// Keeps blocks back. Real bytes: a hole would reserve nothing.
-pub(super) fn reserve(disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
-    let path = dir.join(RESERVE);
-    let file = disk.create(&path).map_err(Error::io("create", &path))?;
-    disk.write(&file, &[&vec![0x46; RESERVE_BYTES]]).map_err(Error::io("reserve space in", &path))?;
-    disk.sync(&file).map_err(Error::io("sync", &path))
-}
-
 impl Recorder {
     /// Whether the disk is full and the recording goes on when there is room.
     pub fn waits_for_room(&self) -> bool {
@@ -90,7 +78,7 @@ impl Recorder {
     pub(super) fn wait_for_room(&mut self, error: &Error) {
         self.why_lost = error.why_lost();
         // What is said meanwhile takes the reserve's place.
-        self.release_reserve();
+        self.give_way();
         let since_ns = self.now_ns;
         self.waiting.get_or_insert_with(|| {
             tracing::warn!(dir = %self.dir.display(), %error, "the recording waits for room");
@@ -100,7 +88,7 @@ impl Recorder {
 
     /// Goes on, if there is room for the reserve and for everything that was kept.
     pub(super) fn resume(&mut self) -> Result<(), Error> {
-        reserve(self.disk.as_ref(), &self.dir)?;
+        self.reserve.fill(self.disk.as_ref())?;
         self.catch_up()?;
         self.close_unclosed()?;
         self.tell_gap()
@@ -129,6 +117,7 @@ impl Recorder {
         for event in counts.chain(&note) {
             lines.extend(self.line(event)?);
         }
+        lines.extend(self.kept.last_words());
         if on_the_reserve {
             self.append_event(&lines)?;
         } else {
@@ -162,6 +151,17 @@ impl Recorder {
         self.pending.shrink_to_fit();
         let _ = self.write_kept(false);
         let _ = self.tell_lost();
+    }
+
+    /// Makes room for the last words on a disk that is full to the end. Of a database's queries the run's own result says what they came
+    /// to: the events of the round trips beside them, which may be many, must not take its room.
+    pub(super) fn have_last_words(&mut self) {
+        self.reserve.give_up(self.disk.as_ref());
+        let is_much = self.kept.len() as u64 > self.reserve.of_last_words() / 2;
+        if is_much && self.manifest.probe["sql"].is_object() {
+            self.kept.keep_last_words();
+        }
+        self.losses.add_up();
     }
 
     pub(super) fn tell_lost(&mut self) -> Result<(), Error> {

@@ -9,6 +9,7 @@ use crate::stream::head;
 use crate::{Error, segment_name};
 use fathom_core::event::{Event, EventKind};
 use jiff::Timestamp;
+use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -79,15 +80,21 @@ impl Recorder {
     pub(super) fn open_segment(&mut self) -> Result<(), Error> {
         let ordinal = self.next_segment;
         let path = self.dir.join(segment_name(ordinal, "arrows"));
-        let mut file = Appender::open(self.disk.as_ref(), path.clone())?;
-        // An attempt that found no room may have left its beginning.
-        file.empty(self.disk.as_ref())?;
-        let schema = head().map_err(|e| Error::Segment { path, reason: e.to_string() })?;
-        file.append(self.disk.as_ref(), &schema)?;
-        self.disk.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))?;
+        // Without its beginning it is damage to whoever reads it.
+        let file = self.begin_segment(&path).inspect_err(|_| _ = self.disk.remove(&path))?;
         self.next_segment += 1;
         self.open = Some(OpenSegment { ordinal, file, rows: 0, opened_ns: self.now_ns });
         Ok(())
+    }
+
+    fn begin_segment(&self, path: &Path) -> Result<Appender, Error> {
+        let mut file = Appender::open(self.disk.as_ref(), path.to_owned())?;
+        // An attempt that found no room may have left its beginning.
+        file.empty(self.disk.as_ref())?;
+        let schema = head().map_err(|e| Error::Segment { path: path.to_owned(), reason: e.to_string() })?;
+        file.append(self.disk.as_ref(), &schema)?;
+        self.disk.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))?;
+        Ok(file)
     }
 
     pub(super) fn close_segment(&mut self) -> Result<(), Error> {

@@ -273,6 +273,42 @@ fn an_error_that_no_run_counted_is_found() {
     assert_eq!(laws(dir.path()), [SUMS]);
 }
 
+/// Of three queries the user ended the last: earlier versions counted it among those that failed, and their recordings are as sound.
+#[test]
+fn a_query_that_the_user_ended_is_counted_as_such() {
+    let laws_with = |result: Value| {
+        let dir = tempfile::tempdir().unwrap();
+        let probe = json!({ "sql": { "connections": 1 } });
+        let mut recorder = Recorder::create(dir.path(), Manifest { probe, ..manifest() }).unwrap();
+        let mut queries = crate::Queries::new(dir.path());
+        (0..2).for_each(|number| _ = queries.push(query(number)));
+        let error = Some(fathom_core::query::NOT_WAITED_FOR.to_owned());
+        _ = queries.push(Query { error, ..query(2) });
+        queries.flush().unwrap();
+        let at = Timestamp::from_nanosecond((START_NS + 3 * WALL_NS).into()).unwrap();
+        let mono_ns = 3 * WALL_NS as u64;
+        for kind in queries.close().into_iter().chain([EventKind::SqlEnded { result }]) {
+            recorder.event(&Event { at, mono_ns, connection: None, kind }).unwrap();
+        }
+        recorder.finish(at, mono_ns).unwrap();
+        laws(dir.path())
+    };
+    let nothing: [&str; 0] = [];
+    assert_eq!(laws_with(json!({ "queries": 3, "failed": 0, "cancelled": 1 })), nothing);
+    assert_eq!(laws_with(json!({ "queries": 3, "failed": 1 })), nothing);
+    assert_eq!(laws_with(json!({ "queries": 3, "failed": 1, "cancelled": 0 })), [SUMS]);
+    let each =
+        |failed: u64, cancelled: u64| json!([{ "queries": 3, "failed": failed, "cancelled": cancelled }]);
+    assert_eq!(
+        laws_with(json!({ "queries": 3, "failed": 0, "cancelled": 1, "connections": each(0, 1) })),
+        nothing
+    );
+    assert_eq!(
+        laws_with(json!({ "queries": 3, "failed": 0, "cancelled": 1, "connections": each(0, 0) })),
+        ["as many failed on each connection as sql.ended counts"]
+    );
+}
+
 #[test]
 fn only_the_last_file_has_fewer_rows() {
     let dir = recorded(0..PER_FILE + 5, true, false);

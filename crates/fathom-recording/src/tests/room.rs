@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex};
 pub(super) struct Filling {
     full: AtomicBool,
     freed: AtomicU64,
+    /// Bytes of writes that failed half-way, which took none of that room.
+    torn: AtomicU64,
     /// So many writes that contain this find no room.
     refused: Mutex<(&'static str, u32)>,
     /// There is no room for Parquet.
@@ -57,9 +59,18 @@ impl Disk for Filling {
         let full = self.full.load(Ordering::Relaxed);
         if full && self.freed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err() {
             RealDisk.write(file, &[&bytes[..bytes.len() / 2]])?;
+            self.torn.fetch_add(bytes.len() as u64 / 2, Ordering::Relaxed);
             return Err(io::ErrorKind::StorageFull.into());
         }
         RealDisk.write(file, parts)
+    }
+    fn truncate(&self, file: &File, len: u64) -> io::Result<()> {
+        let cut = file.metadata()?.len().saturating_sub(len);
+        RealDisk.truncate(file, len)?;
+        let torn = self.torn.load(Ordering::Relaxed).min(cut);
+        self.torn.fetch_sub(torn, Ordering::Relaxed);
+        self.freed.fetch_add(cut - torn, Ordering::Relaxed);
+        Ok(())
     }
     fn sync(&self, _: &File) -> io::Result<()> {
         Ok(())
@@ -324,6 +335,44 @@ fn a_gap_is_told_whole_however_many_attempts_it_takes() {
     assert_eq!((told.iter().sum(), gaps.rows), (losses(&dir), losses(&dir)));
     assert_eq!(read(&dir).len() as u64 + losses(&dir), sent);
     assert!(verify(&dir, |_| {}).unwrap().is_sound());
+}
+
+/// What happened beside the queries while the disk was full, to the end, had no room in what is kept for the last words, and with it these
+/// had none: no end, and nobody knew how many queries were missing.
+#[test]
+fn a_run_of_queries_has_its_last_words_on_a_disk_that_stays_full() {
+    for beside in [20, 2_000] {
+        let home = tempfile::tempdir().unwrap();
+        let (dir, disk) = (home.path().join("r"), Arc::new(Filling::default()));
+        let mut of_queries = manifest();
+        of_queries.probe = serde_json::json!({ "mode": "connect", "sql": { "connections": 1 } });
+        let on = Arc::clone(&disk) as Arc<dyn Disk>;
+        let mut recorder = Recorder::create_on(on, &dir, of_queries, Options::default()).unwrap();
+        disk.fill();
+        for number in 0..beside {
+            _ = recorder.push(&Sample { connection: number, seq: 0, ..sample(0) });
+            let (cause, verdict, errno, age_ns) = (ClosingCause::Finished, None, None, 1);
+            let evidence = Evidence { sent: 1, ..Evidence::default() };
+            let kind = EventKind::ConnectionClosed { cause, verdict, errno, age_ns, evidence };
+            recorder.event(&event(Some(number), kind)).unwrap();
+            if number % 10 == 0 {
+                recorder.flush(u64::from(number) * SECOND).unwrap_err();
+            }
+        }
+        let result = serde_json::json!({ "queries": 7, "failed": 0, "unrecorded": 7 });
+        recorder.event(&event(None, EventKind::SqlEnded { result: result.clone() })).unwrap();
+        // Others have taken what it had made room by.
+        disk.fill();
+        recorder.finish(manifest().started_at, 9_000 * SECOND).unwrap_err();
+        let kinds = kinds(&dir);
+        assert!(kinds.contains(&EventKind::SqlEnded { result }), "{beside}");
+        assert!(kinds.iter().any(|kind| matches!(kind, EventKind::RecordingEnded { error: Some(_), .. })));
+        assert_eq!(read(&dir).len() as u64 + losses(&dir), u64::from(beside));
+        let found = verify(&dir, |_| {}).unwrap();
+        assert!(found.is_sound(), "{beside}: {found:?}");
+        let lost = kinds.iter().filter(|kind| matches!(kind, EventKind::Note { text } if text.ends_with(" events lost: the disk was full")));
+        assert_eq!(lost.count(), usize::from(beside == 2_000), "{beside}");
+    }
 }
 
 /// The segment that was closing when the one before it found no room to be converted was never converted itself, and

@@ -14,7 +14,7 @@ use serde_json::Value;
 const READS_WITHIN_NS: i64 = 1_000_000;
 const ANCHORS_APART_NS: u64 = 120_000_000_000;
 /// Figures of `sql.ended` that are sums over its queries. What else it says (medians, shares, verdicts) later versions may reckon otherwise.
-const SUMS: [&str; 5] = ["failed", "rows", "bytes_received", "retransmits", "sent_again"];
+const SUMS: [&str; 6] = ["failed", "cancelled", "rows", "bytes_received", "retransmits", "sent_again"];
 
 /// What `sql.ended` says, or recovery in its place.
 #[derive(Debug, Default)]
@@ -32,6 +32,7 @@ pub(super) struct Told {
 #[derive(Debug)]
 struct OfEach {
     queries: u64,
+    /// Without a whole answer: those that failed, and those that the user ended.
     failed: u64,
     /// `None`: it does not say.
     rows: Option<u64>,
@@ -51,7 +52,7 @@ impl Told {
         let number = |of: &Value, name: &str| of[name].as_u64().unwrap_or(0);
         let each = result["connections"].as_array().into_iter().flatten().map(|one| OfEach {
             queries: number(one, "queries"),
-            failed: number(one, "failed"),
+            failed: number(one, "failed").saturating_add(number(one, "cancelled")),
             rows: one["rows"].as_u64(),
             unrecorded: number(one, "unrecorded"),
         });
@@ -111,7 +112,12 @@ impl Told {
                 format!("{} missing, {unrecorded} told lost", rows.missing)
             });
         }
-        let ours = outcome.json();
+        let mut ours = outcome.json();
+        if result["cancelled"].is_null() {
+            // Earlier versions counted those that the user ended among those that failed.
+            let all = [&ours["failed"], &ours["cancelled"]].map(|n| n.as_u64().unwrap_or(0));
+            ours["failed"] = all.iter().sum::<u64>().into();
+        }
         for name in SUMS.into_iter().filter(|_| *unrecorded == 0) {
             let (told, read) = (&result[name], &ours[name]);
             if !told.is_null() && told != read {

@@ -1,6 +1,6 @@
 //! Writes the log from a thread of its own: a terminal that is held, or a slow disk, must not hold up whoever logs.
 
-use fathom_core::text::count;
+use fathom_core::text::{cleaned, count};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ enum Message {
     Finish(SyncSender<()>),
 }
 
-/// Each write is one line of the log.
+/// Each write is one line of the log, also where what others say in it has ends of lines of its own.
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
     lines: SyncSender<Message>,
@@ -65,6 +65,15 @@ impl Write for Writer {
     }
 }
 
+/// Without anything that begins another line, or that a terminal obeys.
+fn one_line(line: &[u8]) -> String {
+    let line = String::from_utf8_lossy(line);
+    match line.strip_suffix('\n') {
+        Some(text) => format!("{}\n", cleaned(text)),
+        None => cleaned(&line).into_owned(),
+    }
+}
+
 /// Where nobody can read the log any more, there is nothing better to do than to go on without.
 fn write(mut out: Box<dyn Write + Send>, waiting: &Receiver<Message>, lost: &AtomicU64) {
     for message in waiting {
@@ -74,7 +83,7 @@ fn write(mut out: Box<dyn Write + Send>, waiting: &Receiver<Message>, lost: &Ato
             let _ = writeln!(out, "({lines} of the log lost here: it is not written as fast as it grows)");
         }
         match message {
-            Message::Line(line) => _ = out.write_all(&line),
+            Message::Line(line) => _ = out.write_all(one_line(&line).as_bytes()),
             Message::Finish(tell) => {
                 let _ = out.flush();
                 let _ = tell.send(());
@@ -101,6 +110,15 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// The error of a server had a line of its own in the log.
+    #[test]
+    fn what_others_say_begins_no_line() {
+        assert_eq!(
+            one_line(b"cancel error=no\n2026-11-26 all is well\x1b[1m\n"),
+            "cancel error=no 2026-11-26 all is well\u{fffd}[1m\n"
+        );
     }
 
     #[test]

@@ -24,6 +24,8 @@ from fathometer.dataset.query_files import PARTIES, Ints, column, last_name, rea
 
 NOT_WAITED_FOR: Final = "its answer was not waited for"
 """The error of a query that the user did not want to wait for."""
+CANCELLED: Final = "cancelled by the user: "
+"""So begins the error of a query that the user ended, where something else came of it."""
 LATE: Final = "no whole answer within "
 """So begins the error of a query that took longer than it might."""
 _CODE: Final = re.compile(
@@ -163,17 +165,29 @@ class Queries:
 
     @property
     def failures(self) -> Mapping[str, int]:
-        """Those without a whole answer, by kind."""
-        return dict(sorted(Counter(failure(e) for e in self.errors if e is not None).items()))
+        """Those that failed, by kind."""
+        kinds = (failure(error) for error in self.errors if error is not None)
+        return dict(sorted(Counter(kind for kind in kinds if kind is not None).items()))
+
+    @property
+    def cancelled(self) -> int:
+        """Those that the user ended."""
+        return sum(error is not None and failure(error) is None for error in self.errors)
+
+    def has_failed(self, at: int) -> bool:
+        """Whether that one has no whole answer, and nobody ended it."""
+        error = self.errors[at]
+        return error is not None and failure(error) is not None
 
 
-def failure(error: str) -> str:
-    """The kind of a failure: `SQLSTATE 57014` where the server said why, else whose end it was.
+def failure(error: str) -> str | None:
+    """The kind of a failure: `SQLSTATE 57014` where the server said why, else whose end it was; None: the
+    user ended the query.
 
-    As `Query::failure` has it (`fathom-core/query/row.rs`).
+    As `Query::end` has it (`fathom-core/query/row.rs`).
     """
-    if error == NOT_WAITED_FOR:
-        return "not waited for"
+    if error == NOT_WAITED_FOR or error.startswith(CANCELLED):
+        return None
     if error.startswith(LATE):
         return "timed out"
     code = _CODE.search(error)
@@ -181,7 +195,9 @@ def failure(error: str) -> str:
         return "connection lost"
     if code["state"]:
         return f"SQLSTATE {code['state']}"
-    return code["number"] or "cancelled"
+    # What is left are batches of SQL Server that the user ended, as earlier versions wrote them.
+    number: str | None = code["number"]
+    return number
 
 
 def read_queries(directory: Place, manifest: Manifest, events: Sequence[Event]) -> Queries | None:

@@ -137,6 +137,11 @@ class Asked:
         return _summed([q.failures for q in self.runs])
 
     @property
+    def cancelled(self) -> int:
+        """That the user ended."""
+        return sum(q.cancelled for q in self.runs)
+
+    @property
     def no_split(self) -> Mapping[str, int]:
         """Queries with bounds alone, by why."""
         known = [Counter(w for w in np.array(q.no_split, object)[q.counted] if w) for q in self.runs]
@@ -302,7 +307,7 @@ def _of_connection(runs: Sequence[Queries], at: int) -> OfConnection:
     own = [q.connections == at for q in runs]
     which = [q.counted & these for q, these in zip(runs, own, strict=True)]
     wall = np.concatenate([q.wall_ns[these] for q, these in zip(runs, which, strict=True)])
-    failed = [sum(q.errors[i] is not None for i in np.flatnonzero(t)) for q, t in zip(runs, own, strict=True)]
+    failed = [sum(q.has_failed(int(i)) for i in np.flatnonzero(t)) for q, t in zip(runs, own, strict=True)]
     return OfConnection(
         connection=at,
         queries=sum(int(these.sum()) for these in own),

@@ -40,6 +40,7 @@ def _asked(one: Asked) -> dict[str, Any]:
         "counted": one.counted,
         "failed": sum(one.failures.values()),
         "failures": dict(one.failures),
+        "cancelled": one.cancelled,
         "retransmits": one.retransmits,
         "sent_again": one.sent_again,
         "without_split": dict(one.no_split),

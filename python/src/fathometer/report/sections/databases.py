@@ -39,7 +39,9 @@ def _row(one: Asked, every: Sequence[Asked], pairs: Sequence[Pair]) -> tuple[Cel
     failed = sum(one.failures.values())
     kinds = ", ".join(f"{kind}: {n:,}" for kind, n in one.failures.items())
     again = [f"{count(one.retransmits, 'segment')} sent again"] if one.retransmits else []
-    under = "; ".join([*([f"{failed:,} failed ({kinds})"] if failed else []), *again, *_connections(one)])
+    ends = [f"{failed:,} failed ({kinds})"] if failed else []
+    ends += [f"{one.cancelled:,} cancelled"] if one.cancelled else []
+    under = "; ".join([*ends, *again, *_connections(one)])
     parts = [
         Cell(within(part.low_ns, part.high_ns, " … ")) if (part := one.parts.get(party)) else _NONE
         for party in PARTIES

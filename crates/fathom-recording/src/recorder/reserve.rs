@@ -1,0 +1,70 @@
+//! Room that is kept back on the disk: some for what happens while it is full, and some for the last words of the recording, which
+//! nothing else takes. Real bytes: a hole would reserve nothing.
+
+use crate::disk::Disk;
+use crate::{Error, Manifest, RESERVE};
+use std::path::{Path, PathBuf};
+
+/// For events while the disk is full.
+const MEANWHILE: u64 = 64 << 10;
+/// For the last events, and for the manifest, which stands there twice while it is replaced.
+const LAST: u64 = 64 << 10;
+/// For what the result of `fathom sql` says of each connection, or setting.
+const OF_EACH: u64 = 2 << 10;
+/// No event is longer than that.
+const LAST_AT_MOST: u64 = LAST + (1 << 20);
+
+/// `.reserve` of a recording that is being written.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    path: PathBuf,
+    last: u64,
+}
+
+impl Reserve {
+    /// Keeps room back for a recording that begins.
+    pub(super) fn begin(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<Self, Error> {
+        let sql = &manifest.probe["sql"];
+        let settings = sql["settings"].as_array().map_or(0, Vec::len) as u64;
+        let each = sql["connections"].as_u64().unwrap_or(0).max(settings);
+        let last = each.saturating_mul(OF_EACH).saturating_add(LAST).min(LAST_AT_MOST);
+        let reserve = Self { path: dir.join(RESERVE), last };
+        let file = disk.create(&reserve.path).map_err(Error::io("create", &reserve.path))?;
+        reserve.write(disk, &file, 0)?;
+        Ok(reserve)
+    }
+
+    /// What is kept back of it for the last words, in bytes.
+    pub(super) fn of_last_words(&self) -> u64 {
+        self.last
+    }
+
+    /// Keeps all of it back again. Where there is no room for that it stays as it is.
+    pub(super) fn fill(&self, disk: &dyn Disk) -> Result<(), Error> {
+        let file = disk.append_to(&self.path).map_err(Error::io("create", &self.path))?;
+        let has = file.metadata().map_err(Error::io("read", &self.path))?.len();
+        self.write(disk, &file, has).inspect_err(|_| _ = disk.truncate(&file, has))
+    }
+
+    fn write(&self, disk: &dyn Disk, file: &std::fs::File, has: u64) -> Result<(), Error> {
+        let missing = (MEANWHILE + self.last).saturating_sub(has) as usize;
+        disk.write(file, &[&vec![0x46; missing]]).map_err(Error::io("reserve space in", &self.path))?;
+        disk.sync(file).map_err(Error::io("sync", &self.path))
+    }
+
+    /// Makes room for what happens while the disk is full.
+    pub(super) fn give_way(&self, disk: &dyn Disk) {
+        if self.path.symlink_metadata().is_ok_and(|file| file.len() > self.last) {
+            let shrunk = disk.append_to(&self.path).and_then(|file| disk.truncate(&file, self.last));
+            if shrunk.is_err() {
+                self.give_up(disk);
+            }
+        }
+    }
+
+    /// Makes room for the last words.
+    pub(super) fn give_up(&self, disk: &dyn Disk) {
+        // Where it cannot be removed they may fit nevertheless.
+        let _ = disk.remove(&self.path);
+    }
+}
