@@ -87,9 +87,14 @@ impl Running {
     }
 
     /// Puts the clock's next tick off, and takes note of the kernel's counts, where it is time: two system calls, for a moment in
-    /// which nothing waits for this thread.
+    /// which nothing waits for this thread. To be called before [`Running::rests_until`]: what this thread was kept from since it last
+    /// said that it runs, in a send it may be, is noted here, and learned of by [`Running::runs`].
     #[inline]
     pub fn put_off(&mut self, now_mono_ns: u64) {
+        if now_mono_ns.saturating_sub(self.wanted_ns) > self.gap.0.dues.threshold_ns() {
+            let wanted_ns = std::mem::replace(&mut self.wanted_ns, now_mono_ns);
+            self.of_this_thread(wanted_ns, now_mono_ns);
+        }
         if let Some(at) = self.gap.0.dues.put_off() {
             self.gap.0.alarm.set(at);
         }
@@ -171,6 +176,29 @@ mod tests {
         // A thread that rests waits for nothing.
         worker.rests_until(u64::MAX);
         assert_eq!(counts(&mut worker, 2_000, 400), Some(2_000));
+    }
+
+    /// A thread that reads back to back is kept from running while it sends, and waits for the echo afterwards: what it waited for was
+    /// forgotten, and the echo was the path's (a stranger: `path_down`, sure, on loopback).
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_a_thread_missed_before_it_rests_is_learned_of_with_what_it_reads_next() {
+        let gap = gap();
+        let (mut clock, mut worker) = (Running::new(gap.clone()), Running::new(gap));
+        worker.runs(1_001 * MS);
+        worker.put_off(1_001 * MS);
+        for at in (1_012..=1_450).step_by(12) {
+            assert_eq!(*clock.runs(at * MS), NONE);
+            clock.rests_until(u64::MAX);
+        }
+        worker.put_off(1_450 * MS);
+        worker.rests_until(1_460 * MS);
+        let learned = worker.runs(1_451 * MS).to_vec();
+        assert_eq!(learned.len(), 1, "{learned:?}");
+        assert!(learned[0].0 < 1_100 * MS && learned[0].1 == 1_450 * MS, "{learned:?}");
+        worker.put_off(1_451 * MS);
+        assert_eq!(*worker.runs(1_452 * MS), NONE);
+        assert_eq!(clock.gap.0.dues.take().len(), 1);
     }
 
     /// After a pause the clock's thread may run first, and a thread that reads an echo next: the echo waited for that pause.
