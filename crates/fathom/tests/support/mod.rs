@@ -24,7 +24,6 @@ pub(crate) mod probe;
 pub(crate) mod reflector;
 pub(crate) mod relay;
 pub(crate) mod rows;
-#[cfg(target_os = "linux")]
 pub(crate) mod small_disk;
 pub(crate) mod throughput;
 pub(crate) mod withholding;
