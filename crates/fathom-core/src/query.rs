@@ -36,6 +36,7 @@ mod sweep;
 mod timeline;
 mod turns;
 mod verdict;
+mod worked;
 
 pub use busy::Room;
 pub use connections::{Connection, MOST_CONNECTIONS};
@@ -49,6 +50,7 @@ pub use state::{ServerState, Since};
 pub use sweep::Setting;
 pub use timeline::Timeline;
 pub use verdict::{Confidence, Verdict};
+pub use worked::Span;
 
 /// A round trip of the path, beside a query: what it was by the samples of these moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

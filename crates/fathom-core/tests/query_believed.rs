@@ -73,7 +73,7 @@ impl World {
             asked = at + 10 * MS;
         }
         line.received(Some((REQUEST, end)), 100);
-        line.end(end, Some(0), 0)
+        line.end(end, Some(0), &[])
     }
 }
 

@@ -17,7 +17,9 @@ mod turns;
 #[path = "query_split/world.rs"]
 mod world;
 
-use fathom_core::query::{Confidence, PARTIES, Party, Room, Rtt, ServerState, Split, Timeline, Verdict};
+use fathom_core::query::{
+    Confidence, PARTIES, Party, Room, Rtt, ServerState, Span, Split, Timeline, Verdict,
+};
 use laws::{lawful, verdict};
 use proptest::prelude::*;
 use world::{MS, US, World, worlds};
@@ -93,7 +95,7 @@ proptest! {
                 let mut line = Timeline::new(0);
                 line.request(0, Rtt::of(&[world.rtt_ns]));
                 line.received(Some((10, wall)), 100);
-                line.end(end, Some(0), 0)
+                line.end(end, Some(0), &[])
             };
             (line(wall), line(wall + more))
         };
@@ -115,7 +117,7 @@ proptest! {
                 line.received(Some((now, now + wait)), 100);
                 now += wait;
             }
-            line.end(now, Some(0), 0)
+            line.end(now, Some(0), &[])
         };
         let (a, b) = (split(rtt), split(rtt + more));
         lawful(&a, wait * turns, 0);
@@ -146,7 +148,8 @@ proptest! {
             }
             if bytes % 2 == 0 { now += b; line.busy_until(now); }
         }
-        let end = line.clone().end(now, [Some(0), Some(1), None][line.turns() as usize % 3], now % (3 * MS));
+        let slowest = Span { from_ns: now / 2, to_ns: now / 2 + now % (3 * MS) };
+        let end = line.clone().end(now, [Some(0), Some(1), None][line.turns() as usize % 3], &[slowest]);
         lawful(&end, end.wall_ns, 0);
         prop_assert!(end.wall_ns >= now);
     }

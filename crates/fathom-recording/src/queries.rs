@@ -247,7 +247,7 @@ mod unit {
             first_row_ns: Some(3_000_000),
             rows: 1,
             turns: 1,
-            split: line.end(6_000_000, Some(0), 0),
+            split: line.end(6_000_000, Some(0), &[]),
             ..Query::default()
         }
     }

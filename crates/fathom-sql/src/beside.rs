@@ -15,7 +15,7 @@ use crate::stood::Clock;
 use crate::stop::LEAVE_WITHIN;
 use crate::{Error, Stop};
 use echoes::Echoes;
-use fathom_core::query::Rtt;
+use fathom_core::query::{Rtt, Span};
 use fathom_core::sample::{Flags, Sample};
 use fathom_os::clock::mono_ns;
 use known::{FIRST, Known, RoundTrip};
@@ -125,20 +125,19 @@ impl Beside {
     /// From now on the slowest is wanted.
     pub(crate) fn begin_slowest(&self) {
         let mut known = self.known();
-        if known.slowest_ns.len() <= self.connection {
-            known.slowest_ns.resize(self.connection + 1, 0);
+        if known.slowest.len() <= self.connection {
+            known.slowest.resize(self.connection + 1, Vec::new());
         }
-        known.slowest_ns[self.connection] = 0;
+        known.slowest[self.connection].clear();
     }
 
-    /// The longest that a round trip took since then, one that is under way too, but for the time that this process did not run; 0:
-    /// there was none.
-    pub(crate) fn slowest_ns(&self, now_ns: u64, stood_ns: u64) -> u64 {
+    /// The longest round trips since then, and one that is under way, but for the time that this process did not run.
+    pub(crate) fn slowest(&self, now_ns: u64, stood_ns: u64) -> Vec<Span> {
         let known = self.known();
-        let slowest_ns = known.slowest_ns.get(self.connection).copied().unwrap_or(0);
-        slowest_ns.max(
-            known.since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns.saturating_add(stood_ns))),
-        )
+        let mut slowest = known.slowest.get(self.connection).cloned().unwrap_or_default();
+        let under_way = known.since_ns.map(|since_ns| since_ns.saturating_add(stood_ns));
+        slowest.extend(under_way.map(|from_ns| Span { from_ns, to_ns: now_ns.max(from_ns) }));
+        slowest
     }
 
     /// Why nothing answers, where nothing does.
@@ -231,14 +230,15 @@ impl Beside {
     fn note(&self, outcome: Result<Measured, ()>, took_ns: u64) {
         let mut known = self.known();
         known.tries += 1;
-        let was_on_the_way = known.since_ns.take().is_some();
+        let since_ns = known.since_ns.take();
         let held_ns = match outcome {
             Ok(measured) => measured.held_ns,
-            Err(()) if was_on_the_way => took_ns,
+            Err(()) if since_ns.is_some() => took_ns,
             // The server had it, and its process did not answer.
             Err(()) => 0,
         };
-        known.slowest_ns.iter_mut().for_each(|slowest_ns| *slowest_ns = held_ns.max(*slowest_ns));
+        let from_ns = since_ns.unwrap_or_else(|| mono_ns().saturating_sub(took_ns));
+        known.held(Span { from_ns, to_ns: from_ns.saturating_add(held_ns) });
         match outcome {
             Ok(measured) => known.answered(RoundTrip { at_ns: mono_ns(), ns: measured.ns }),
             Err(()) => known.failed += 1,
@@ -276,6 +276,10 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn slowest_ns(beside: &Beside) -> u64 {
+        beside.slowest(0, 0).iter().map(|span| span.ns()).max().unwrap_or(0)
+    }
+
     /// One begins a query while the other's goes on: what was slow before that is the other's alone.
     #[test]
     fn each_connection_has_a_slowest_of_its_own() {
@@ -290,9 +294,9 @@ mod tests {
         note(Ok(Measured::of(9 * MS)), 9 * MS);
         beside[1].begin_slowest();
         note(Err(()), 5 * MS);
-        assert_eq!([0, 1].map(|of: usize| beside[of].slowest_ns(0, 0)), [9 * MS, 5 * MS]);
+        assert_eq!([0, 1].map(|of: usize| slowest_ns(&beside[of])), [9 * MS, 5 * MS]);
         beside[0].begin_slowest();
-        assert_eq!([0, 1].map(|of: usize| beside[of].slowest_ns(0, 0)), [0, 5 * MS]);
+        assert_eq!([0, 1].map(|of: usize| slowest_ns(&beside[of])), [0, 5 * MS]);
     }
 
     /// The path is as it is when nothing is lost, and held up what was; what a server's process kept waiting was not on the way.
@@ -303,7 +307,7 @@ mod tests {
             beside.begin_slowest();
             beside.known().since_ns = since_ns;
             beside.note(outcome, 5_000 * MS);
-            beside.slowest_ns(0, 0)
+            slowest_ns(&beside)
         };
         let lost = Measured { ns: MS, held_ns: 1_001 * MS };
         assert_eq!(after(Some(1), Ok(lost)), 1_001 * MS);

@@ -2,11 +2,14 @@
 //! Nobody is asked before a query has run for some milliseconds, and the longer one runs the more rarely: whoever looks sleeps, and is
 //! told of those alone that have run for so long ([`Looks::runs`]), because to be woken takes the processor from whoever asks.
 
+mod credit;
+
 use crate::connections::Retries;
 use crate::lock::lock;
 use crate::protocol::{Protocol, Watch};
 use crate::session::Login;
 use crate::{Error, Stop};
+use credit::Credit;
 use fathom_core::query::{ServerState, Since};
 use fathom_os::clock::mono_ns;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +21,7 @@ use std::time::Duration;
 const MS: u64 = 1_000_000;
 /// A query that is over sooner is not looked at.
 const FIRST_AFTER_NS: u64 = 3 * MS;
-/// From one look to the next: a twentieth of the time that the query has run, within these. One look takes a backend a tenth of a millisecond.
+/// From one look to the next: a twentieth of the time that the query has run, within these, as long as there is [`Credit`].
 const LEAST_NS: u64 = 10 * MS;
 const MOST_NS: u64 = 100 * MS;
 /// Looks of all connections together are so far apart at the least.
@@ -64,6 +67,8 @@ struct Shared {
     places: Vec<Place>,
     /// When the thread wakes by itself: `SOUNDLY` where nothing runs, 0 where it does not sleep.
     wakes_ns: AtomicU64,
+    /// It looks at nothing before that.
+    free_ns: AtomicU64,
     /// It is to end.
     leaves: AtomicBool,
     /// Why nobody looks at anything any more.
@@ -115,6 +120,7 @@ impl Looker {
         let shared = Arc::new(Shared {
             places: watches.into_iter().map(place).collect(),
             wakes_ns: AtomicU64::new(0),
+            free_ns: AtomicU64::new(0),
             leaves: AtomicBool::new(false),
             failed: OnceLock::new(),
             thread: OnceLock::new(),
@@ -200,7 +206,9 @@ impl Looks {
         let place = self.place();
         place.running.store(began_ns.max(1), Ordering::SeqCst);
         let due_ns = place.next_ns.load(Ordering::SeqCst).max(began_ns + FIRST_AFTER_NS);
-        if due_ns < self.shared.wakes_ns.load(Ordering::SeqCst) {
+        if due_ns.max(self.shared.free_ns.load(Ordering::SeqCst))
+            < self.shared.wakes_ns.load(Ordering::SeqCst)
+        {
             self.shared.wake();
         }
     }
@@ -294,6 +302,7 @@ impl Shared {
         stop: &Stop,
     ) -> Result<(), Error> {
         let (mut free_ns, mut ran_ns) = (0, vec![0; self.places.len()]);
+        let mut credit = Credit::new(self.places.len(), mono_ns());
         while !stop.is_over() && !self.leaves.load(Ordering::SeqCst) {
             let now = mono_ns();
             let next = self.next(now, free_ns, &mut ran_ns);
@@ -343,7 +352,9 @@ impl Shared {
             }
             drop(current);
             place.under_way.store(0, Ordering::Release);
-            free_ns = mono_ns() + APART_NS;
+            let now = mono_ns();
+            free_ns = credit.take(now).max(now + APART_NS);
+            self.free_ns.store(free_ns, Ordering::SeqCst);
         }
         Ok(())
     }
@@ -352,7 +363,7 @@ impl Shared {
 /// The error outside is of the session that looks, the other one of what it says of the one that is looked at.
 fn look(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Result<Look, Error>, Error> {
     let asked_ns = mono_ns();
-    let answer = session.ask(&watch.sql, login).map_err(|error| match &watch.grant {
+    let answer = session.look(watch, login).map_err(|error| match &watch.grant {
         Some((code, grant)) if error.is_refusal(code) => Error::run(format!("{error}; {grant}")),
         _ => error,
     })?;
@@ -367,8 +378,13 @@ mod tests {
     use super::*;
 
     fn shared(places: &[(u64, u64)]) -> Shared {
-        let watch =
-            Arc::new(Watch { sql: String::new(), read: |_| Err(Error::run("")), waits: None, grant: None });
+        let watch = Arc::new(Watch {
+            sql: String::new(),
+            of: None,
+            read: |_| Err(Error::run("")),
+            waits: None,
+            grant: None,
+        });
         let place = |&(running, next_ns): &(u64, u64)| Place {
             watch: Mutex::new(Arc::clone(&watch)),
             running: running.into(),
@@ -380,6 +396,7 @@ mod tests {
         Shared {
             places: places.iter().map(place).collect(),
             wakes_ns: 0.into(),
+            free_ns: 0.into(),
             leaves: false.into(),
             failed: OnceLock::new(),
             thread: OnceLock::new(),
@@ -417,6 +434,7 @@ mod tests {
         assert!(of(0).failure().is_some() && of(1).failure().is_none());
         of(0).watch(&Arc::new(Watch {
             sql: String::new(),
+            of: None,
             read: |_| Err(Error::run("")),
             waits: None,
             grant: None,

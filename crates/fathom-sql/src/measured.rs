@@ -73,7 +73,7 @@ mod tests {
     use crate::channel::set_up;
     use crate::limit::Limit;
     use crate::stood::Clock;
-    use fathom_core::query::{Party, Rtt, Timeline, Verdict};
+    use fathom_core::query::{Party, Rtt, Span, Timeline, Verdict};
     use fathom_os::clock::mono_ns;
     use fathom_os::socket;
     use std::net::{TcpListener, TcpStream};
@@ -122,7 +122,9 @@ mod tests {
             line.request(0, Some(rtt));
             let wall_ns = rtt_ns + (20 + 13 * query) * MS;
             line.received(Some((0, wall_ns)), 100);
-            let split = line.end(wall_ns, Some(0), pings.iter().map(|ping| ping.held_ns).max().unwrap());
+            let slowest =
+                pings.iter().map(|ping| Span { from_ns: 0, to_ns: ping.held_ns }).collect::<Vec<_>>();
+            let split = line.end(wall_ns, Some(0), &slowest);
             let [server_ns, path_ns, _] = split.estimates().unwrap();
             assert!(path_ns <= rtt_ns + MS && server_ns + rtt_ns + MS >= wall_ns, "{split:?}");
             run.add(&split);

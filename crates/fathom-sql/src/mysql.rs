@@ -304,7 +304,7 @@ impl Protocol for Mysql {
         self.number = Some(number);
         // Everybody sees the sessions of his own user.
         let sql = format!("SELECT COMMAND, STATE FROM information_schema.PROCESSLIST WHERE ID = {number}");
-        Ok(Watch { sql, read: state, grant: None, waits: None })
+        Ok(Watch { sql, of: None, read: state, grant: None, waits: None })
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {

@@ -116,6 +116,11 @@ impl Protocol for Session {
         Session::ask(self, sql, login)
     }
 
+    fn look(&mut self, watch: &Watch, login: &Login) -> Result<Vec<Option<String>>, Error> {
+        let of = watch.of.as_deref().unwrap_or_default();
+        self.ask_prepared(&watch.sql, of, login)
+    }
+
     fn is_ready(&self) -> bool {
         !self.is_asked
     }
@@ -126,13 +131,13 @@ impl Protocol for Session {
         let pid = pid.into_iter().next().flatten().and_then(|pid| pid.parse::<i32>().ok());
         let pid = pid.ok_or_else(|| Error::run("the server does not name the session's backend"))?;
         let sql = format!(
-            "SELECT state, wait_event_type, wait_event, {LASTED_US} FROM pg_catalog.pg_stat_get_activity({pid})"
+            "SELECT state, wait_event_type, wait_event, {LASTED_US} FROM pg_catalog.pg_stat_get_activity($1)"
         );
         let grant = format!(
             "GRANT EXECUTE ON FUNCTION pg_catalog.pg_stat_get_activity(integer) TO {} lets it see them",
             quoted(&login.server.user)
         );
-        Ok(Watch { sql, read: state, grant: Some(("42501", grant)), waits: None })
+        Ok(Watch { sql, of: Some(pid.to_string()), read: state, grant: Some(("42501", grant)), waits: None })
     }
 
     fn lasted_ns(&self, answer: &[Option<String>]) -> Option<i64> {

@@ -48,6 +48,11 @@ pub(crate) trait Protocol: Send {
     /// Asks a question of ours whose answer is one row of texts; empty: no row.
     fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error>;
 
+    /// Asks the question of a watch.
+    fn look(&mut self, watch: &Watch, login: &Login) -> Result<Vec<Option<String>>, Error> {
+        self.ask(&watch.sql, login)
+    }
+
     /// Whether the session waits for a question: not where the answer to one was not waited for, which would be taken for the next one's.
     fn is_ready(&self) -> bool;
 
@@ -74,6 +79,8 @@ pub(crate) trait Protocol: Send {
 #[derive(Clone)]
 pub(crate) struct Watch {
     pub(crate) sql: String,
+    /// What is to stand for `$1` there: the question is prepared once, and asked of many. `None`: it has none.
+    pub(crate) of: Option<String>,
     pub(crate) read: fn(Vec<Option<String>>) -> Result<Seen, Error>,
     /// Who may not ask it is told by this code; and what lets him, as the server wants it to be written.
     pub(crate) grant: Option<(&'static str, String)>,

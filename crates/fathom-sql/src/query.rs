@@ -129,7 +129,7 @@ impl Asker<'_> {
         let server_wait = run.waited_for();
         let UnderWay { line, mut patience, refusal, first_row_ns, rows, stood_ns, is_cut_short, .. } = run;
         let (turns, looks, rtt_ns) = (line.turns().into(), line.looks().into(), line.rtt_ns());
-        let split = line.end(now, retransmits, self.beside.slowest_ns(now, stood_ns));
+        let split = line.end(now, retransmits, &self.beside.slowest(now, stood_ns));
         let mut error = lost.or_else(|| refusal.map(Trouble::Refused));
         // The round trip that only ends the batch is nobody's wait.
         if matches!(error, None | Some(Trouble::Refused(_)))

@@ -9,6 +9,7 @@ use crate::target::Secret;
 use crate::{Error, Server, SslMode, Stop, tls};
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
+use postgres_protocol::IsNull;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::backend::Message;
@@ -80,6 +81,8 @@ pub(crate) struct Session {
     pub(crate) is_asked: bool,
     /// Why it could not be asked to end a query.
     pub(crate) unasked: Unasked,
+    /// The question that was prepared on it; `None`: it prepares none (a pooler has others answer).
+    pub(crate) prepared: Option<String>,
     /// Messages of rows that are copied out, and that a count of them ended the answer: [`crate::protocol::Step::Over`] is next.
     pub(crate) copied: u64,
     pub(crate) is_over: bool,
@@ -214,6 +217,7 @@ impl Session {
             wanted_rows: false,
             is_asked: false,
             unasked: Unasked::default(),
+            prepared: Some(String::new()),
             copied: 0,
             is_over: false,
         };
@@ -334,9 +338,33 @@ impl Session {
     pub(crate) fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error> {
         let mut out = BytesMut::new();
         frontend::query(sql, &mut out).map_err(|e| Error::run(e.to_string()))?;
+        self.answer(&out, login)
+    }
+
+    /// The same of a question that is asked again and again, of another value for its `$1` each time: to parse and to plan it anew takes
+    /// a server longer than to answer it.
+    pub(crate) fn ask_prepared(
+        &mut self,
+        sql: &str,
+        value: &str,
+        login: &Login,
+    ) -> Result<Vec<Option<String>>, Error> {
+        if let Some(prepared) = &self.prepared {
+            let is_prepared = prepared == sql;
+            let out = prepared_request(sql, value, is_prepared).map_err(|e| Error::run(e.to_string()))?;
+            self.prepared = Some(sql.to_owned());
+            match self.answer(&out, login) {
+                Err(error) if NOT_PREPARED.iter().any(|code| error.is_refusal(code)) => self.prepared = None,
+                answer => return answer,
+            }
+        }
+        self.ask(&sql.replace("$1", value), login)
+    }
+
+    fn answer(&mut self, out: &[u8], login: &Login) -> Result<Vec<Option<String>>, Error> {
         let limit = login.limit();
         self.is_asked = true;
-        self.send(&out, login, &limit)?;
+        self.send(out, login, &limit)?;
         let mut answer = vec![];
         let mut refusal = None;
         loop {
@@ -368,6 +396,37 @@ impl Session {
         self.is_asked = false;
         refusal.map_or(Ok(answer), |refusal| Err(refusal.into()))
     }
+}
+
+/// Its name on the server: unlike one without a name it is nobody else's where a pooler has sessions share backends.
+const PREPARED: &str = "fathom_looks";
+/// invalid_sql_statement_name, duplicate_prepared_statement, feature_not_supported: a pooler between, which has another backend answer.
+const NOT_PREPARED: [&str; 3] = ["26000", "42P05", "0A000"];
+
+/// Of a question with one value, all in texts.
+fn prepared_request(sql: &str, value: &str, is_prepared: bool) -> io::Result<BytesMut> {
+    let mut out = BytesMut::new();
+    if !is_prepared {
+        // Another one of that name, if there is one.
+        frontend::close(b'S', PREPARED, &mut out)?;
+        frontend::parse(PREPARED, sql, [], &mut out)?;
+    }
+    let bound = frontend::bind(
+        "",
+        PREPARED,
+        [0],
+        [value],
+        |value, out| {
+            out.extend_from_slice(value.as_bytes());
+            Ok(IsNull::No)
+        },
+        [0],
+        &mut out,
+    );
+    bound.map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    frontend::execute("", 0, &mut out)?;
+    frontend::sync(&mut out);
+    Ok(out)
 }
 
 /// EMFILE and ENFILE (asm-generic/errno-base.h): std has no kind of its own for them.

@@ -232,6 +232,7 @@ impl Protocol for Tds {
         let grant = Some(("error 300", grant!().to_owned()));
         Ok(Watch {
             sql,
+            of: None,
             read: state,
             grant,
             waits: Some(Waits { sql: waits, read: counted, unseen: UNSEEN }),

@@ -383,7 +383,13 @@ mod tests {
 
         fn watch(&mut self, _: &Login) -> Result<Watch, Error> {
             let waits = Waits { sql: self.0.to_string(), read: shown, unseen: "it is not shown" };
-            Ok(Watch { sql: String::new(), read: |_| Err(Error::run("")), grant: None, waits: Some(waits) })
+            Ok(Watch {
+                sql: String::new(),
+                of: None,
+                read: |_| Err(Error::run("")),
+                grant: None,
+                waits: Some(waits),
+            })
         }
 
         fn facts(&mut self) -> Facts {

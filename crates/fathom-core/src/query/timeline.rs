@@ -7,6 +7,7 @@ use super::silence::Silences;
 use super::split::Party::{Client, Path, Server};
 use super::stood::Stood;
 use super::turns::RoundTrips;
+use super::worked::{Span, Worked};
 use super::{Rtt, ServerState, Split, well_within};
 
 /// A lost answer is sent again after this and a round trip or two: "Whenever RTO is computed, if it is less than 1 second, then
@@ -35,6 +36,7 @@ pub struct Timeline {
     /// What came, and how fast.
     rate: Rate,
     silences: Silences,
+    worked: Worked,
     /// The latest look of this turn, and time since then (or since the turn began).
     before: Option<ServerState>,
     since: Sums,
@@ -93,6 +95,7 @@ impl Timeline {
             bytes: 0,
             rate: Rate::default(),
             silences: Silences::default(),
+            worked: Worked::default(),
             before: None,
             since: Sums::default(),
             before_ns: now_ns,
@@ -266,6 +269,9 @@ impl Timeline {
         self.looks += 1;
         self.is_stale = self.is_late(asked_ns, at_ns);
         self.is_blind |= self.is_stale;
+        if state == ServerState::Working && self.is_first {
+            self.worked.seen(asked_ns, at_ns);
+        }
         self.shut(Seen::between(self.before, Some(state)));
         (self.before, self.before_ns) = (Some(state), at_ns);
     }
@@ -312,14 +318,16 @@ impl Timeline {
     }
 
     /// The answer is whole and processed, or it is [`Timeline::unanswered`]. `retransmits`: segments that were sent again from
-    /// here meanwhile; `None`: nobody knows. `slowest_ns`: the longest that a round trip beside took meanwhile, one under way too;
-    /// 0: there was none.
-    pub fn end(mut self, now_ns: u64, retransmits: Option<u64>, slowest_ns: u64) -> Split {
+    /// here meanwhile; `None`: nobody knows. `slowest`: of the round trips beside the longest, each from when it was sent until its
+    /// answer came, or until now.
+    pub fn end(mut self, now_ns: u64, retransmits: Option<u64>, slowest: &[Span]) -> Split {
         self.close_turn(now_ns);
+        let slowest_ns = slowest.iter().map(|one| one.ns()).max().unwrap_or(0);
+        let suffered_ns = slowest.iter().map(|&one| self.worked.outside(one)).max().unwrap_or(0);
         let is_disturbed = slowest_ns > well_within(self.rtt_most_ns);
         let was_held_up = retransmits != Some(0) || is_disturbed;
         // What was sent again, or may have been, waited for nobody knows how long; a round trip beside says how long it took.
-        let most_ns = if retransmits == Some(0) { slowest_ns } else { u64::MAX };
+        let most_ns = if retransmits == Some(0) { suffered_ns } else { u64::MAX };
         let mut held_up = HeldUp { was: was_held_up, most_ns };
         let mut split = self.sure;
         split.was_held_up = is_disturbed || retransmits.is_some_and(|segments| segments > 0);
@@ -369,6 +377,7 @@ impl Timeline {
             self.lost_answers_ns += first_ns.min(self.again_within_ns);
         }
         self.shut(seen);
+        self.worked.end_turn();
         (self.before, self.before_ns, self.is_stale) = (None, self.now_ns, false);
     }
 

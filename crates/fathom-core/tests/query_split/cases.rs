@@ -73,7 +73,7 @@ fn what_nobody_looked_at_has_bounds_alone() {
     line.request(0, Rtt::of(&[MS]));
     line.received(Some((0, MS)), 10_000);
     line.received(Some((MS, 20 * MS)), 10_000);
-    let split = line.end(20 * MS, Some(0), 0);
+    let split = line.end(20 * MS, Some(0), &[]);
     assert!(split.estimates().is_none() && split.why_not().is_some_and(|why| why.contains("server")));
     assert_eq!((split.part(Party::Path).low_ns, split.part(Party::Path).high_ns), (MS, 20 * MS));
     assert_eq!((split.part(Party::Server).low_ns, split.part(Party::Server).high_ns), (0, 19 * MS));
@@ -90,7 +90,7 @@ fn a_server_that_was_done_is_not_what_was_waited_for() {
         line.look(at, at, ServerState::Done);
     }
     line.received(Some((190 * MS, 201 * MS)), 100);
-    let split = line.end(201 * MS, Some(0), 0);
+    let split = line.end(201 * MS, Some(0), &[]);
     assert_eq!(verdict(&split), (Some(Party::Path), Confidence::High), "{split:?}");
     assert!(split.part(Party::Server).ns <= 10 * MS);
 }
@@ -114,7 +114,7 @@ fn pauses_and_waits(bytes: u64, looks: u64, window: Option<u64>) -> Split {
         }
     }
     line.received(Some((80 * MS, 100 * MS)), 100);
-    line.end(100 * MS, Some(0), 0)
+    line.end(100 * MS, Some(0), &[])
 }
 
 /// It is this side's work that blocks the server, if there is no room for more; else a narrow path does.
@@ -147,7 +147,7 @@ fn reads_what_is_there(lead_ns: u64, late: Option<u64>) -> Split {
         line.arrived(None, now - lead_ns, 65_536);
     }
     line.busy_until(now + 19 * MS);
-    line.end(now + 19 * MS, Some(0), 0)
+    line.end(now + 19 * MS, Some(0), &[])
 }
 
 /// 54 rows of 20,000 bytes over a path of 2 ms (`benches/attribution.py`): what it comes to read has been there for long, so that one who
@@ -190,7 +190,7 @@ fn a_window_that_says_nothing_new_shows_no_room() {
             line.room(now, Room { received: 100_000 + look.min(5) * 9_000, window, segment: 1_460 });
         }
         line.received(Some((80 * MS, 100 * MS)), 100);
-        line.end(100 * MS, Some(0), 0)
+        line.end(100 * MS, Some(0), &[])
     };
     let split = split(45_000);
     lawful(&split, 100 * MS, 0);
@@ -211,7 +211,7 @@ fn bytes_that_were_there_are_no_rate() {
         line.received(Some((since, now)), 65_536);
         line.arrived(None, now, 65_536);
     }
-    let split = line.end(501 * MS, Some(0), 0);
+    let split = line.end(501 * MS, Some(0), &[]);
     lawful(&split, 501 * MS, 0);
     assert!(split.part(Party::Path).high_ns > 450 * MS, "{split:?}");
 }
@@ -247,7 +247,7 @@ fn a_backend_that_has_not_seen_the_request_tells_nothing() {
             line.look(at * MS - MS, at * MS, state);
         }
         line.received(Some((0, 600 * MS)), 100);
-        line.end(600 * MS, Some(0), 0)
+        line.end(600 * MS, Some(0), &[])
     };
     assert_eq!(verdict(&split(ServerState::Before)), (None, Confidence::None));
     assert!(split(ServerState::Before).part(Party::Server).high_ns >= 599 * MS);
@@ -262,7 +262,7 @@ fn set_ups_that_take_longer_than_requests_are_no_round_trip() {
         let mut line = Timeline::new(0);
         line.request(0, Some(setups.beside_own(own_ns)));
         line.received(Some((0, 65 * MS / 10)), 100);
-        let split = line.end(65 * MS / 10, Some(0), 0);
+        let split = line.end(65 * MS / 10, Some(0), &[]);
         let (server, path) = (split.part(Party::Server), split.part(Party::Path));
         assert!(server.low_ns <= 5 * MS && 5 * MS <= server.high_ns, "{own_ns}: {split:?}");
         assert!(path.low_ns <= 15 * MS / 10 && 15 * MS / 10 <= path.high_ns || own_ns > 2 * MS, "{split:?}");
@@ -279,7 +279,7 @@ fn a_lost_packet_would_look_like_a_server_that_nobody_looked_at() {
         let mut line = Timeline::new(0);
         line.request(0, Rtt::of(&[MS]));
         line.received(Some((0, 81 * MS)), 100);
-        line.end(81 * MS, retransmits, 0)
+        line.end(81 * MS, retransmits, &[])
     };
     assert_eq!(verdict(&split(Some(0))), (Some(Party::Server), Confidence::Medium));
     assert_eq!(split(Some(0)).part(Party::Server).low_ns, 0);
@@ -299,7 +299,7 @@ fn a_lost_answer_takes_as_long_as_its_kernel_waits() {
         }
         line.request(0, Rtt::of(&[MS]));
         line.received(Some((0, 303 * MS)), 100);
-        line.end(303 * MS, Some(0), 0).part(Party::Server).low_ns
+        line.end(303 * MS, Some(0), &[]).part(Party::Server).low_ns
     };
     assert_eq!([low_ns(None), low_ns(Some(300 * MS))], [100 * MS, 0]);
 }
@@ -320,7 +320,7 @@ fn a_wait_that_nothing_ended_is_open_between_server_and_path() {
                 line.look(2 * MS, 2 * MS, state);
             }
             line.unanswered(since, 900_000 * MS);
-            let split = line.end(900_000 * MS, Some(0), 0);
+            let split = line.end(900_000 * MS, Some(0), &[]);
             lawful(&split, 900_000 * MS, 0);
             assert_eq!(split.part(Party::Client).high_ns, 0, "{split:?}");
             for party in [Party::Server, Party::Path] {
@@ -363,7 +363,7 @@ fn an_outage_between_two_looks_is_not_the_servers() {
         if !late_look {
             line.unlooked(40 * MS, 2_030 * MS);
         }
-        let split = line.end(2_030 * MS, Some(0), 0);
+        let split = line.end(2_030 * MS, Some(0), &[]);
         lawful(&split, 2_030 * MS, 0);
         assert!(split.part(Party::Path).high_ns >= 1_990 * MS, "{split:?}");
         assert!(split.part(Party::Server).low_ns <= 40 * MS, "{split:?}");
@@ -384,7 +384,7 @@ fn a_late_look_alone_makes_no_path() {
             line.look(look * 10 * MS - MS, at, ServerState::Working);
         }
         line.received(Some((0, 201 * MS)), 100);
-        line.end(201 * MS, Some(retransmits), 0)
+        line.end(201 * MS, Some(retransmits), &[])
     };
     let well = split(0);
     lawful(&well, 201 * MS, 0);
@@ -401,7 +401,7 @@ fn a_late_look_alone_makes_no_path() {
 /// of 2), and then all of that round trip.
 #[test]
 fn a_slow_round_trip_held_up_no_more_than_it_took() {
-    let split = |retransmits, slowest_ns| {
+    let split = |retransmits, slowest: &[Span]| {
         let mut line = Timeline::new(0);
         line.request(0, Rtt::of(&[MS]));
         for look in 1..=20 {
@@ -410,18 +410,32 @@ fn a_slow_round_trip_held_up_no_more_than_it_took() {
             line.look(look * 10 * MS - MS, at, ServerState::Working);
         }
         line.received(Some((0, 210 * MS)), 100);
-        line.end(210 * MS, retransmits, slowest_ns)
+        line.end(210 * MS, retransmits, slowest)
     };
-    let (well, slow) = (split(Some(0), 0), split(Some(0), 12 * MS));
+    let took_12 = |from_ns| [Span { from_ns, to_ns: from_ns + 12 * MS }];
+    let (well, slow) = (split(Some(0), &[]), split(Some(0), &took_12(0)));
     lawful(&slow, 210 * MS, 0);
     assert_eq!(slow.part(Party::Path).ns, MS + 6 * MS, "{slow:?}");
+    assert_eq!(
+        split(Some(0), &took_12(195 * MS)).part(Party::Path).ns,
+        MS + 4 * MS,
+        "4 of it while the server was seen"
+    );
+    // While the server was seen to work on the request nothing of the query was on the way.
+    let between = split(Some(0), &took_12(100 * MS));
+    assert_eq!(between.part(Party::Path).ns, MS, "{between:?}");
     for party in PARTIES {
-        let [well, slow] = [&well, &slow].map(|split| split.part(party));
+        let [well, slow, between] = [&well, &slow, &between].map(|split| split.part(party));
         assert!(slow.low_ns <= well.low_ns && slow.high_ns >= well.high_ns, "{party}: {slow:?} {well:?}");
+        assert_eq!(
+            (slow.low_ns, slow.high_ns),
+            (between.low_ns, between.high_ns),
+            "no bound is tighter for it"
+        );
     }
     // Of what was sent again nobody knows how long it took.
     for retransmits in [None, Some(1)] {
-        assert!(split(retransmits, 12 * MS).part(Party::Path).ns > 9 * MS);
+        assert!(split(retransmits, &took_12(0)).part(Party::Path).ns > 9 * MS);
     }
 }
 
@@ -432,7 +446,7 @@ fn where_round_trips_beside_were_slow_no_first_wait_is_surely_the_servers() {
         let mut line = Timeline::new(0);
         line.request(0, Rtt::of(&[MS]));
         line.received(Some((0, 2_000 * MS)), 100);
-        line.end(2_000 * MS, Some(0), slowest)
+        line.end(2_000 * MS, Some(0), &[Span { from_ns: 0, to_ns: slowest }])
     };
     assert_eq!(verdict(&split(2 * MS)), (Some(Party::Server), Confidence::High));
     assert_eq!(verdict(&split(1_000 * MS)), (None, Confidence::None));

@@ -52,19 +52,20 @@ impl Turns {
     fn run(&self) -> Told {
         let mut random = Random(self.seed);
         let mut beside: Vec<u64> = (0..self.before).map(|_| self.round_trip(&mut random)).collect();
-        let (mut line, mut now, mut asked_ns, mut slowest_ns) = (Timeline::new(0), 0, 0, 0);
+        let (mut line, mut now, mut asked_ns, mut spans) = (Timeline::new(0), 0, 0, vec![]);
         for _ in 0..self.count {
             while asked_ns <= now {
                 let took_ns = self.round_trip(&mut random);
                 beside.push(took_ns);
-                (asked_ns, slowest_ns) = (asked_ns + self.every_ns, slowest_ns.max(took_ns));
+                spans.push(Span { from_ns: asked_ns, to_ns: asked_ns + took_ns });
+                asked_ns += self.every_ns;
             }
             line.request(now, Rtt::of(&beside[beside.len().saturating_sub(16)..]));
             let waited_ns = self.round_trip(&mut random) + self.server_ns;
             line.received(Some((now, now + waited_ns)), 1_000);
             now += waited_ns;
         }
-        let split = line.end(now, Some(0), slowest_ns);
+        let split = line.end(now, Some(0), &spans);
         lawful(&split, now, 0);
         Told { split, server_ns: self.count * self.server_ns }
     }
@@ -175,7 +176,7 @@ fn round_trips_that_are_alike_are_taken_as_they_are() {
             line.request(turn * 25 * MS, Rtt::of(&beside));
             line.received(Some((turn * 25 * MS, (turn + 1) * 25 * MS)), 1_000);
         }
-        let split = line.end(turns * 25 * MS, Some(0), 0);
+        let split = line.end(turns * 25 * MS, Some(0), &[]);
         lawful(&split, turns * 25 * MS, 0);
         let path_ns = split.part(Party::Path).ns;
         assert!((turns * rtt_ns..=turns * 22 * MS).contains(&path_ns), "{split:?}");

@@ -1,7 +1,7 @@
 //! The tandem: a server, a path that may be cut, and a client, one turn of a query.
 
 use super::laws::lawful;
-use super::{Room, Rtt, ServerState, Split, Timeline};
+use super::{Room, Rtt, ServerState, Span, Split, Timeline};
 use proptest::prelude::*;
 
 pub(super) const US: u64 = 1_000;
@@ -250,15 +250,15 @@ impl World {
         echoes.map(unseen).sum()
     }
 
-    /// What this side's kernel sent again, and the longest that an echo took.
-    fn evidence(&self, end: u64) -> (u64, u64) {
+    /// What this side's kernel sent again, and the echoes.
+    fn evidence(&self, end: u64) -> (u64, Vec<Span>) {
         let first = self.again_ns() * ((1 << self.lost_requests) - 1);
         let (mut sent, mut again, mut times) = (first, self.again_ns(), u64::from(self.lost_requests));
         while sent < self.asked() - self.rtt_ns / 2 {
             (sent, again, times) = (sent + again, again * 2, times + 1);
         }
-        let slowest = self.echoes(end).iter().map(|echo| echo.back.min(end) - echo.asked).max();
-        (times, slowest.unwrap_or(0))
+        let echo = |echo: &Trip| Span { from_ns: echo.asked, to_ns: echo.back.min(end) };
+        (times, self.echoes(end).iter().map(echo).collect())
     }
 
     /// All that the server does, however much of it is hidden.
@@ -413,8 +413,8 @@ impl World {
         if let Some(look) = looks.find(|look| look.back > end) {
             line.unlooked(look.asked, end);
         }
-        let (retransmits, slowest_ns) = self.evidence(end);
-        line.end(end, Some(retransmits), slowest_ns)
+        let (retransmits, echoes) = self.evidence(end);
+        line.end(end, Some(retransmits), &echoes)
     }
 }
 

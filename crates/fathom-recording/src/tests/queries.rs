@@ -31,7 +31,7 @@ fn query(number: u64) -> Query {
         turns: 1,
         bytes_received: Some(100),
         retransmits: Some(0),
-        split: line.end(WALL_NS as u64, Some(0), 0),
+        split: line.end(WALL_NS as u64, Some(0), &[]),
         ..Query::default()
     }
 }

@@ -1,6 +1,6 @@
 //! What is known of the path by the last round trips beside the queries.
 
-use fathom_core::query::Rtt;
+use fathom_core::query::{Rtt, Span};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -8,6 +8,8 @@ use std::time::Duration;
 const KEPT: usize = 16;
 /// Before the first query.
 pub(super) const FIRST: usize = 5;
+/// So many of the longest are kept while a query runs.
+const SLOWEST: usize = 16;
 /// The newest is of the path as it is for so many times as long as from one to the next.
 const FRESH: u64 = 4;
 
@@ -31,8 +33,8 @@ pub(super) struct Known {
     pub(super) is_over: bool,
     /// One is on the way since then.
     pub(super) since_ns: Option<u64>,
-    /// The longest that one took since each connection that asks last wanted to know, answered or not.
-    pub(super) slowest_ns: Vec<u64>,
+    /// The longest since each connection that asks last wanted to know, answered or not.
+    pub(super) slowest: Vec<Vec<Span>>,
     /// Why the latest that came to nothing did.
     pub(super) why: Option<String>,
 }
@@ -49,6 +51,17 @@ impl Known {
         // The first of a run finds nothing warm.
         while self.round_trips.len() > KEPT || (self.tries == FIRST && self.round_trips.len() == FIRST) {
             self.round_trips.pop_front();
+        }
+    }
+
+    /// Takes one that held so long, whatever came of it.
+    pub(super) fn held(&mut self, span: Span) {
+        for slowest in &mut self.slowest {
+            slowest.push(span);
+            if slowest.len() > SLOWEST {
+                slowest.sort_by_key(|one| std::cmp::Reverse(one.ns()));
+                slowest.truncate(SLOWEST);
+            }
         }
     }
 
