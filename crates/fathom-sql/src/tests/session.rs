@@ -65,6 +65,76 @@ fn a_refusal_is_known_by_its_code() {
     assert!(!crate::Error::run("the connection broke (42501)").is_refusal("42501"));
 }
 
+/// The messages of a request up to Sync, or a simple query's.
+fn request(stream: &mut impl Read) -> Vec<(u8, Vec<u8>)> {
+    let mut messages = vec![];
+    loop {
+        messages.push(message(stream));
+        if matches!(messages.last(), Some((b'S' | b'Q', _))) {
+            return messages;
+        }
+    }
+}
+
+fn tags(messages: &[(u8, Vec<u8>)]) -> String {
+    messages.iter().map(|(tag, _)| char::from(*tag)).collect()
+}
+
+/// `DataRow` of one text, `ReadyForQuery`.
+const SEVEN: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017Z\0\0\0\x05I";
+
+/// To parse and to plan the question of a look takes a server longer than to answer it.
+#[test]
+fn a_question_is_prepared_once_and_asked_of_many() {
+    let (login, server) = serve("?sslmode=disable", move |listener| {
+        let mut stream = logged_in(&listener);
+        let mut asked = || {
+            let messages = request(&mut stream);
+            stream.write_all(SEVEN).unwrap();
+            let bound = messages.iter().find(|(tag, _)| *tag == b'B').unwrap().1.clone();
+            (tags(&messages), bound.windows(2).any(|two| two == b"41"), bound.windows(2).any(|two| two == b"42"))
+        };
+        [asked(), asked(), asked()]
+    });
+    let mut session = Session::begin(&login).unwrap();
+    for (sql, value) in [("SELECT $1", "41"), ("SELECT $1", "42"), ("SELECT $1, 2", "42")] {
+        assert_eq!(session.ask_prepared(sql, value, &login).unwrap(), [Some("7".to_owned())]);
+    }
+    let [first, second, another] = server.join().unwrap();
+    assert_eq!(first, ("CPBES".to_owned(), true, false));
+    assert_eq!(second, ("BES".to_owned(), false, true));
+    assert_eq!(another, ("CPBES".to_owned(), false, true));
+}
+
+/// A pooler has a backend answer that has prepared nothing, or knows no such requests at all.
+#[test]
+fn where_no_question_is_prepared_it_is_asked_as_it_is() {
+    for code in ["26000", "42P05", "0A000"] {
+        let (login, server) = serve("?sslmode=disable", move |listener| {
+            let mut stream = logged_in(&listener);
+            let prepared = request(&mut stream);
+            let fields = format!("SERROR\0VERROR\0C{code}\0Mnot so\0\0");
+            let length = (fields.len() as u32 + 4).to_be_bytes();
+            stream.write_all(&[b"E", &length[..], fields.as_bytes(), b"Z\0\0\0\x05I"].concat()).unwrap();
+            let mut asked = vec![prepared];
+            for _ in 0..2 {
+                asked.push(request(&mut stream));
+                stream.write_all(SEVEN).unwrap();
+            }
+            asked
+        });
+        let mut session = Session::begin(&login).unwrap();
+        for _ in 0..2 {
+            assert_eq!(session.ask_prepared("SELECT $1", "41", &login).unwrap(), [Some("7".to_owned())]);
+        }
+        let asked = server.join().unwrap();
+        assert_eq!(tags(&asked[0]), "CPBES");
+        for plain in &asked[1..] {
+            assert_eq!(plain.as_slice(), [(b'Q', b"SELECT 41\0".to_vec())], "{code}");
+        }
+    }
+}
+
 /// `hostnossl` of `pg_hba.conf`: psql logs in, by the second of two tries (a stranger). Without TLS nothing is tried that a stricter mode, or
 /// a password that was asked for, forbids.
 #[test]
