@@ -30,7 +30,14 @@ WORKERS ?= 2
 # A test that hangs is to end a run of CI red, and soon.
 BOUND = $(if $(CI),timeout --kill-after=10 40m)
 
-.PHONY: help clients engines change-points report-pictures demo check check-rust check-python infra tofu test test-rust test-python pytest mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
+define SKIPPED
+if [ "$${CI:-}" != true ]; then \
+  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace openssh-server,"; \
+  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
+fi
+endef
+
+.PHONY: help clients engines change-points report-pictures demo check check-rust check-python infra tofu test test-rust test-python tests-limits tests-others pytest mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -75,7 +82,8 @@ advisories: cargo ## known vulnerabilities in dependencies (skipped, visibly, wh
 # those are the ones that give way. No flags of make reach them: cargo would look for the jobs of a make that it has no pipe to.
 test: cargo python-dev ## every test, the end-to-end ones of the built binary included
 	cargo test $(QUIET) --workspace --locked --no-run
-	@$(MAKE) --no-print-directory --jobs=2 NICE="nice -n 10" test-rust pytest
+	@$(MAKE) --no-print-directory --jobs=3 NICE="nice -n 10" tests-limits tests-others pytest
+	@$(SKIPPED)
 
 test-python: cargo python-dev ## the Python half's
 	cargo build $(QUIET) --locked -p fathom
@@ -89,11 +97,17 @@ engines: python-dev ## the rollup by DuckDB and ClickHouse against the local sca
 	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py tests/dataset/test_layout.py
 
 test-rust: cargo ## the Rust half's
-	MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --no-fail-fast
-	@if [ "$${CI:-}" != true ]; then \
-	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace openssh-server,"; \
-	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
-	fi
+	cargo test $(QUIET) --workspace --locked --no-run
+	@$(MAKE) --no-print-directory --jobs=2 tests-limits tests-others
+	@$(SKIPPED)
+
+# What has been built, in two parts. Who looks for limits waits for minutes, and hardly needs a processor meanwhile.
+tests-limits:
+	MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --no-fail-fast --test 'limits*'
+
+tests-others:
+	MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --no-fail-fast --lib --bins --examples --test '[!l]*' --test 'l[!i]*'
+	MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --no-fail-fast --doc
 
 infra: python-dev ## the labs of infra/, planned and made by terraform or tofu against a stand-in for the clouds; go
 	cd python && ../.venv/bin/pytest -n $(WORKERS) --dist loadscope tests/infra

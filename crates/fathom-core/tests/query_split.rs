@@ -143,7 +143,7 @@ proptest! {
                 9 => line.stood(now.saturating_sub(a), now + b),
                 10 => line.room_after_pause(now + a, Room { received: bytes, window: b, segment: 1_024 }, (now + b).saturating_sub(a)),
                 5 => { line.unanswered(now, now + a); now += a; }
-                4 => line.look(now.saturating_sub(b), (now + a).saturating_sub(b), [ServerState::Working, ServerState::Sending, ServerState::Done][bytes as usize % 3]),
+                4 => line.look(now.saturating_sub(b), (now + a).saturating_sub(b), [ServerState::Working, ServerState::Sending, ServerState::Done, ServerState::Before][bytes as usize % 4]),
                 _ => { line.still_waiting(now, now + a); now += a; }
             }
             if bytes % 2 == 0 { now += b; line.busy_until(now); }

@@ -91,6 +91,9 @@ pub(super) enum Seen {
     Nothing,
     /// From the request to the first look, which saw it work.
     Begun,
+    /// The first looks saw that it had not taken the request up, and then one that it had. The request may have been on its way for as
+    /// long.
+    Untaken,
     Working,
     /// From the last look, which saw it work, to the end of the turn.
     Ended,
@@ -104,9 +107,10 @@ pub(super) enum Seen {
     LateWorking,
 }
 
-pub(super) const SEEN: [Seen; 9] = [
+pub(super) const SEEN: [Seen; 10] = [
     Seen::Nothing,
     Seen::Begun,
+    Seen::Untaken,
     Seen::Working,
     Seen::Ended,
     Seen::Sending,
@@ -119,12 +123,12 @@ pub(super) const SEEN: [Seen; 9] = [
 impl Seen {
     /// Between two looks of one turn; `None`: the turn begins, or ends.
     pub(super) fn between(before: Option<ServerState>, after: Option<ServerState>) -> Self {
-        // Of a backend that has not seen the request nobody knows whether it has come: `Before` agrees with nothing.
-        use ServerState::{Done, Sending, Working};
+        use ServerState::{Before, Done, Sending, Working};
         match (before, after) {
             (None, None) => Self::Nothing,
             // A turn begins with work, once the request is there.
             (None, Some(Working)) => Self::Begun,
+            (None | Some(Before), Some(Before)) | (Some(Before), Some(Working)) => Self::Untaken,
             (Some(Working), Some(Working)) => Self::Working,
             (Some(Working), None) => Self::Ended,
             // And ends with everything sent.
@@ -194,8 +198,10 @@ pub(super) fn attribute(split: &mut Split, (doing, seen, ns): Spent, held_up: &m
             // A busy host answers a look late, too: without a sign of the path it is most likely the server's all the same, and where it
             // worked before and after, with one.
             Seen::LateWorking if doing == Doing::First => split.give_one_of(&[Server, Path], ns),
-            Seen::Late if doing == Doing::First && !was_held_up => split.give_one_of(&[Server, Path], ns),
-            Seen::Nothing | Seen::Begun | Seen::Ended | Seen::Late | Seen::LateWorking
+            Seen::Untaken | Seen::Late if doing == Doing::First && !was_held_up => {
+                split.give_one_of(&[Server, Path], ns);
+            }
+            Seen::Nothing | Seen::Begun | Seen::Untaken | Seen::Ended | Seen::Late | Seen::LateWorking
                 if doing != Doing::FirstWithoutRtt =>
             {
                 held_up.give(split, ns);

@@ -42,6 +42,8 @@ pub struct Timeline {
     since: Sums,
     /// When it came, or the turn began.
     before_ns: u64,
+    /// Of the turn's beginning, while no look saw that the server had taken the request up; `None`: one did.
+    untaken: Option<Sums>,
     /// A look under way is late, or one that was late came last: what it saw may be as old as it is late.
     is_blind: bool,
     is_stale: bool,
@@ -99,6 +101,7 @@ impl Timeline {
             before: None,
             since: Sums::default(),
             before_ns: now_ns,
+            untaken: None,
             is_blind: false,
             is_stale: false,
             seen: [Sums::default(); SEEN.len()],
@@ -158,6 +161,7 @@ impl Timeline {
         }
         self.heeded_from_ns = self.now_ns + rtt.map_or(0, |rtt| rtt.ns);
         self.is_first = true;
+        self.untaken = Some(Sums::default());
         self.turns += 1;
     }
 
@@ -272,7 +276,13 @@ impl Timeline {
         if state == ServerState::Working && self.is_first {
             self.worked.seen(asked_ns, at_ns);
         }
-        self.shut(Seen::between(self.before, Some(state)));
+        let seen = Seen::between(self.before, Some(state));
+        // Later, what looks like that is that it has done with it.
+        let seen = if seen == Seen::Untaken && self.untaken.is_none() { Seen::Changed } else { seen };
+        self.shut(seen);
+        if state != ServerState::Before {
+            self.taken(state == ServerState::Working);
+        }
         (self.before, self.before_ns) = (Some(state), at_ns);
     }
 
@@ -377,6 +387,7 @@ impl Timeline {
             self.lost_answers_ns += first_ns.min(self.again_within_ns);
         }
         self.shut(seen);
+        self.taken(false);
         self.worked.end_turn();
         (self.before, self.before_ns, self.is_stale) = (None, self.now_ns, false);
     }
@@ -432,8 +443,26 @@ impl Timeline {
     fn shut(&mut self, seen: Seen) {
         let seen = seen.if_late(std::mem::take(&mut self.is_blind));
         self.busy.looked(seen);
-        for (sum, ns) in self.seen[seen as usize].iter_mut().zip(std::mem::take(&mut self.since)) {
-            *sum += ns;
+        let since = std::mem::take(&mut self.since);
+        let sums = match &mut self.untaken {
+            Some(untaken) if seen == Seen::Untaken => untaken,
+            _ => &mut self.seen[seen as usize],
+        };
+        add(sums, &since);
+    }
+
+    /// The server was seen to have taken the request up, or will not be: only of one that was seen to work then is known that it had not
+    /// before.
+    fn taken(&mut self, works: bool) {
+        let seen = if works { Seen::Untaken } else { Seen::Changed };
+        if let Some(untaken) = self.untaken.take() {
+            add(&mut self.seen[seen as usize], &untaken);
         }
+    }
+}
+
+fn add(sums: &mut Sums, more: &Sums) {
+    for (sum, ns) in sums.iter_mut().zip(more) {
+        *sum += ns;
     }
 }

@@ -223,6 +223,40 @@ fn few_looks_make_nothing_sure() {
     assert_eq!(verdict(&pauses_and_waits(100_000, 20, Some(0))), (Some(Party::Client), Confidence::High));
 }
 
+/// A backend that gets no processor takes a request up late, and looks meanwhile say that it is idle (`benches/attribution.py`: the path
+/// was given 15 to 20 ms of 2, half of the time until a server that starved did). One that says so at the end has answered.
+#[test]
+fn a_server_that_took_the_request_up_late_is_no_path() {
+    let split = |until_ms, slowest: &[Span]| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        for at in (5..200).step_by(5) {
+            line.still_waiting(0, at * MS);
+            let state = if at < until_ms { ServerState::Before } else { ServerState::Working };
+            line.look(at * MS - MS, at * MS, state);
+        }
+        line.received(Some((0, 200 * MS)), 100);
+        line.end(200 * MS, Some(0), slowest)
+    };
+    let late = split(40, &[]);
+    lawful(&late, 200 * MS, 0);
+    assert_eq!(late.part(Party::Path).ns, MS, "{late:?}");
+    assert!(late.part(Party::Path).high_ns >= 40 * MS, "the request may have been on its way: {late:?}");
+    // It never was seen to: nobody knows what its answer waited for.
+    assert!(split(200, &[]).part(Party::Path).ns > 90 * MS);
+    // A round trip beside was held up as long.
+    let held_up = split(40, &[Span { from_ns: 0, to_ns: 40 * MS }]);
+    assert!(held_up.part(Party::Path).ns > 18 * MS, "{held_up:?}");
+    let mut line = Timeline::new(0);
+    line.request(0, Rtt::of(&[MS]));
+    for (at, state) in [(5, ServerState::Working), (10, ServerState::Before), (100, ServerState::Working)] {
+        line.still_waiting(0, at * MS);
+        line.look(at * MS - MS, at * MS, state);
+    }
+    line.received(Some((0, 101 * MS)), 100);
+    assert!(line.end(101 * MS, Some(0), &[]).part(Party::Path).ns > 40 * MS);
+}
+
 /// A look whose answer set out before the request was there says nothing of the query.
 #[test]
 fn a_look_before_the_request_is_there_does_not_count() {

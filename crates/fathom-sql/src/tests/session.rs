@@ -92,7 +92,11 @@ fn a_question_is_prepared_once_and_asked_of_many() {
             let messages = request(&mut stream);
             stream.write_all(SEVEN).unwrap();
             let bound = messages.iter().find(|(tag, _)| *tag == b'B').unwrap().1.clone();
-            (tags(&messages), bound.windows(2).any(|two| two == b"41"), bound.windows(2).any(|two| two == b"42"))
+            (
+                tags(&messages),
+                bound.windows(2).any(|two| two == b"41"),
+                bound.windows(2).any(|two| two == b"42"),
+            )
         };
         [asked(), asked(), asked()]
     });
