@@ -53,7 +53,7 @@ pub use queries::Queries;
 pub use recorder::{Gaps, Options, Recorder};
 pub use recording::{Recording, Samples, recordings_in};
 pub use recover::{Recovery, recover};
-pub use rotation::remove_old;
+pub use rotation::{Rotation, remove_old};
 pub use verify::{Finding, Verification, verify};
 
 /// The format this program writes; it reads every one before.
