@@ -1,6 +1,7 @@
 //! Taking back a recording that never came to hold a sample.
 
-use crate::{EVENTS, LOCK, MANIFEST, PROGRESS, RESERVE, SEAM};
+use crate::{EVENTS, LOCK, MANIFEST, PROGRESS, RESERVE, Recording, SEAM};
+use std::fmt;
 use std::fs;
 use std::path::Path;
 
@@ -19,19 +20,54 @@ pub fn discard_empty(dir: &Path) {
     let _ = fs::remove_dir(dir);
 }
 
-/// Whether a probe was killed in `dir` before its recording had as much as a manifest: its lock is there, and nothing of a
-/// recording. Whatever else is there is somebody's own.
-pub fn is_only_begun(dir: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(dir) else { return false };
-    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
-    let recorded = |name: &str| name == MANIFEST || name == EVENTS || name.starts_with("samples-");
-    names.iter().any(|name| name == LOCK) && !names.iter().any(|name| recorded(&name.to_string_lossy()))
+/// What there is of a recording that has not as much as a manifest: a probe's lock, and nothing of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    /// Its probe is there.
+    Running,
+    /// Its probe was killed, and the directory holds nothing else.
+    Empty,
+    /// Its probe was killed, and what else is in the directory is somebody's own.
+    Shared,
+}
+
+impl Begun {
+    /// What there is in `dir`; `None`: a recording, or nothing of a probe.
+    pub fn of(dir: &Path) -> Option<Self> {
+        let names =
+            fs::read_dir(dir).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let names: Vec<String> = names.collect();
+        let recorded = |name: &String| name == MANIFEST || name == EVENTS || name.starts_with("samples-");
+        if !names.iter().any(|name| name == LOCK) || names.iter().any(recorded) {
+            return None;
+        }
+        let begins = |name: &String| {
+            let name = name.strip_suffix(".tmp").unwrap_or(name);
+            [LOCK, RESERVE, MANIFEST, SEAM, PROGRESS].contains(&name)
+        };
+        Some(match names.iter().all(begins) {
+            _ if Recording::is_written(dir) => Self::Running,
+            true => Self::Empty,
+            false => Self::Shared,
+        })
+    }
+}
+
+impl fmt::Display for Begun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NOTHING: &str = "nothing was recorded: its probe ended as soon as it had begun";
+        match self {
+            Self::Running => f.write_str("nothing is recorded yet: its probe is only beginning"),
+            Self::Empty => write!(f, "{NOTHING}; the directory holds nothing, and may be removed"),
+            Self::Shared => f.write_str(NOTHING),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, Manifest, Recorder, Tool, recover, verify};
+    use crate::{Error, Manifest, Recorder, Tool, recordings_in, recover, verify};
     use fathom_core::sample::Sample;
     use jiff::Timestamp;
 
@@ -57,6 +93,34 @@ mod tests {
         assert!(full.join(MANIFEST).exists());
         let left: Vec<_> = fs::read_dir(&shared).unwrap().flatten().map(|e| e.file_name()).collect();
         assert_eq!(left, ["notes.txt"]);
+    }
+
+    /// What was said of it: that it "holds no recording", or over a directory of recordings nothing at all.
+    #[test]
+    fn what_was_only_just_begun_is_called_so_by_whoever_reads_it() {
+        let home = tempfile::tempdir().unwrap();
+        let [whole, begun, study] = ["a", "b", "c"].map(|name| home.path().join(name));
+        recorder(&whole).finish(Timestamp::UNIX_EPOCH, 1).unwrap();
+        fs::create_dir(&begun).unwrap();
+        fs::write(begun.join(LOCK), "").unwrap();
+        // A lock of somebody else beside recordings, and beside nothing of a probe.
+        recorder(&study.join("r")).finish(Timestamp::UNIX_EPOCH, 1).unwrap();
+        fs::write(study.join(LOCK), "").unwrap();
+        assert_eq!(recordings_in(home.path()), [whole.clone(), begun.clone(), study.join("r")]);
+        assert_eq!(
+            [&whole, &begun, &study].map(|dir| Begun::of(dir)),
+            [None, Some(Begun::Empty), Some(Begun::Shared)]
+        );
+        let said = Recording::open(&begun).unwrap_err().to_string();
+        assert!(said.contains("nothing was recorded") && said.contains("may be removed"), "{said}");
+        let said = Recording::open(&study).unwrap_err().to_string();
+        assert!(said.contains("nothing was recorded") && !said.contains("may be removed"), "{said}");
+        let running = fs::File::open(begun.join(LOCK)).unwrap();
+        running.lock().unwrap();
+        let said = Recording::open(&begun).unwrap_err().to_string();
+        assert!(said.contains("only beginning") && !said.contains("may be removed"), "{said}");
+        // A run of a rotation is beginning it: it is a recording in a moment.
+        assert_eq!(recordings_in(home.path()), [whole, study.join("r")]);
     }
 
     /// A kill within the first 30 ms left a lock and 64 KiB, and `recover` failed: "holds no recording".

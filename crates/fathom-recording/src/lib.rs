@@ -40,7 +40,7 @@ mod tests;
 pub use checksum::LogSum;
 pub use columns::{COLUMNS, Column, Kind};
 pub use damage::Damage;
-pub use discard::{discard_empty, is_only_begun};
+pub use discard::{Begun, discard_empty};
 pub use error::Error;
 pub use events::{Entry, Events};
 pub use export::{Format, export, run};

@@ -3,7 +3,7 @@
 use crate::asked::mend::mend;
 use crate::convert::{convert, last_moment};
 use crate::damage::Damage;
-use crate::discard::is_only_begun;
+use crate::discard::Begun;
 use crate::disk::{self, Disk};
 use crate::events::{Entry, lines_of};
 use crate::layout::Layout;
@@ -61,7 +61,7 @@ pub fn recover(dir: &Path, now: Timestamp) -> Result<Recovery, Error> {
 }
 
 pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<Recovery, Error> {
-    if is_only_begun(dir) {
+    if Begun::of(dir).is_some() {
         clear_begun(disk, dir)?;
         return Ok(Recovery::of(None));
     }
