@@ -8,6 +8,7 @@
 
 mod amounts;
 mod asked;
+mod begun;
 mod checksum;
 mod client;
 mod columns;
@@ -37,10 +38,11 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
+pub use begun::Begun;
 pub use checksum::LogSum;
 pub use columns::{COLUMNS, Column, Kind};
 pub use damage::Damage;
-pub use discard::{Begun, discard_empty};
+pub use discard::discard_empty;
 pub use error::Error;
 pub use events::{Entry, Events};
 pub use export::{Format, export, run};

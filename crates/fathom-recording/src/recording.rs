@@ -1,5 +1,6 @@
 //! Reading a recording: a finished one, an interrupted one, or one that is being written.
 
+use crate::begun::is_written;
 use crate::checksum::LogSum;
 use crate::columns::from_batch;
 use crate::convert::Closed;
@@ -8,7 +9,7 @@ use crate::events::{Entry, Events};
 use crate::layout::Layout;
 use crate::remains::judged;
 use crate::stream::Decoder;
-use crate::{Begun, EVENTS, Error, LOCK, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
+use crate::{Begun, EVENTS, Error, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
 use fathom_core::event::EventKind;
 use fathom_core::limits::AnyRecorded;
 use fathom_core::sample::Sample;
@@ -131,13 +132,7 @@ impl Recording {
 
     /// Whether somebody is writing it now.
     pub fn is_running(&self) -> bool {
-        Self::is_written(&self.dir)
-    }
-
-    /// Whether a probe writes the recording that is in `dir`.
-    pub(crate) fn is_written(dir: &Path) -> bool {
-        crate::plain::open(&dir.join(LOCK))
-            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+        is_written(&self.dir)
     }
 
     /// What is known by the search for limits that is recorded here (nothing, where none is), and the events that cannot be

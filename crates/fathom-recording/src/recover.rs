@@ -1,9 +1,9 @@
 //! Putting an interrupted recording in order: open segments become Parquet, torn tails are cut and reported.
 
 use crate::asked::mend::mend;
+use crate::begun::Begun;
 use crate::convert::{convert, last_moment};
 use crate::damage::Damage;
-use crate::discard::Begun;
 use crate::disk::{self, Disk};
 use crate::events::{Entry, lines_of};
 use crate::layout::Layout;

@@ -1,5 +1,6 @@
 //! Removing old recordings of a rotation: those that have their end, and nothing else.
 
+use crate::begun::is_written;
 use crate::disk::{self, Disk};
 use crate::{EVENTS, LOCK, MANIFEST, Manifest, PROGRESS, REMOVED, RESERVE, Recording, SEAM};
 use crate::{segment_name, segment_ordinal};
@@ -88,7 +89,7 @@ pub fn remove_old(
             let (manifest, _) = manifest_in(&dir)?;
             let goes_on =
                 manifest.started_at >= begun || manifest.ended_at.is_some_and(|ended| ended > begun);
-            let rotation = of(&manifest).filter(|_| goes_on || Recording::is_written(&dir))?;
+            let rotation = of(&manifest).filter(|_| goes_on || is_written(&dir))?;
             Some(rotation.run)
         })
         .collect();

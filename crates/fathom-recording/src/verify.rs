@@ -6,9 +6,9 @@ pub(crate) mod conservation;
 mod queries;
 mod requests;
 
+use crate::begun::{Begun, is_written};
 use crate::checksum::LogSum;
 use crate::damage::Damage;
-use crate::discard::Begun;
 use crate::events::Entry;
 use crate::recording::Recording;
 use crate::remains::Remains;
@@ -77,7 +77,7 @@ impl Verification {
 /// Checks the recording in `dir`; `progress` is told the rows read, every now and then.
 pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification, Error> {
     // Asked first: one that ends between the two is one that runs, and lacks nothing.
-    let running = Recording::is_written(dir);
+    let running = is_written(dir);
     if Begun::of(dir).is_some() {
         let (damage, findings) = (Vec::new(), Vec::new());
         return Ok(Verification { rows: 0, queries: None, events: 0, running, damage, findings });

@@ -14,7 +14,7 @@ from fathometer import console
 from fathometer.counts import count
 from fathometer.dataset.copies import Copy, each_once
 from fathometer.dataset.places import Place, is_url
-from fathometer.dataset.recording import NothingRecorded, Recording, open_recordings
+from fathometer.dataset.recording import NothingRecordedError, Recording, open_recordings
 from fathometer.dataset.summaries import OpenedSummary, open_summaries
 from fathometer.errors import FathometerError
 
@@ -39,7 +39,7 @@ class Opened:
 def open_all(paths: Sequence[str], progress: console.Progress, *, counted: bool = True) -> Opened:
     """Raises `FathometerError` where nothing can be read."""
     refused: list[FathometerError] = []
-    begun: list[NothingRecorded] = []
+    begun: list[NothingRecordedError] = []
     recordings: list[Recording] = []
     summaries: dict[Place, OpenedSummary] = {}
     for path in _each_path_once(paths):
@@ -47,7 +47,7 @@ def open_all(paths: Sequence[str], progress: console.Progress, *, counted: bool 
         summaries |= {one.directory.resolve(): one for one in here}
         try:
             recordings += open_recordings([path], on_error=refused.append, counted=counted, progress=progress)
-        except NothingRecorded as error:
+        except NothingRecordedError as error:
             begun.append(error)
         except FathometerError as error:
             # That there is no recording is no error where there is a summary.

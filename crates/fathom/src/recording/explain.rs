@@ -22,7 +22,7 @@ const BEFORE_ANYTHING: usize = 8;
 #[command(after_help = "\
 Times are UTC. Confidence says how sure a verdict is: high, medium, low, or none where why is not known
 (docs/verdicts.md). Several recordings make one story, in the order of time; those of a rotation (--rotate) that \
-follow one another are one run, and what went on over a seam is told once.
+follow one another are one run, and the story has what went on over a seam once.
 
 Examples:
   fathom recording explain recordings/zone1-20260102T030405Z
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut recordings = Vec::new();
     let dirs = readable(&args.dirs);
     for dir in &dirs {
-        match Recording::open(dir).map_err(failure) {
+        match Recording::open(dir).map_err(|e| failure(&e)) {
             Ok(recording) => recordings.push(recording),
             // It hides none of the others.
             Err(failure) if dirs.len() > 1 => {
@@ -78,11 +78,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if damaged { Err(Failure::Told) } else { Ok(()) }
 }
 
-fn failure(error: fathom_recording::Error) -> Failure {
+fn failure(error: &fathom_recording::Error) -> Failure {
     Failure::run(error.to_string())
 }
 
-/// Recordings by their runs: those of a rotation that follow one another are one run, and what went on over a seam is told once.
+/// Recordings by their runs: those of a rotation that follow one another are one run, and the story has what went on over a seam once.
 fn runs(mut recordings: Vec<Recording>) -> Vec<Vec<Recording>> {
     recordings.sort_by_key(|recording| recording.manifest().started_at);
     let mut runs: Vec<Vec<Recording>> = Vec::new();
@@ -135,7 +135,7 @@ fn read(run: &[Recording]) -> Result<(Labelled, bool), Failure> {
             progress.rows(rows);
         }
         damage.extend(samples.damage().iter().map(|damage| (recording, damage.clone())));
-        let (asked, unreadable) = recording.asked().map_err(failure)?.unzip();
+        let (asked, unreadable) = recording.asked().map_err(|e| failure(&e))?.unzip();
         damage.extend(unreadable.into_iter().flatten().map(|damage| (recording, damage)));
         queries = asked.or(queries);
     }
@@ -173,7 +173,7 @@ fn read(run: &[Recording]) -> Result<(Labelled, bool), Failure> {
     Ok(((measured.label, lines), is_damaged))
 }
 
-/// What a log says, and whether part of it is damaged beyond a torn end, which is told.
+/// What a log says, and whether part of it is damaged beyond a torn end.
 struct Log {
     events: Vec<Event>,
     is_damaged: bool,
@@ -181,7 +181,7 @@ struct Log {
 
 fn events_of(recording: &Recording) -> Result<Log, Failure> {
     let (mut events, mut is_damaged, mut unknown) = (Vec::new(), false, 0_u64);
-    for entry in recording.events().map_err(failure)? {
+    for entry in recording.events().map_err(|e| failure(&e))? {
         match entry {
             Ok(Entry::Known(event)) => events.push(event),
             Ok(Entry::Other(_)) => unknown += 1,

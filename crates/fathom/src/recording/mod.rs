@@ -53,8 +53,8 @@ struct Done {
     read: bool,
 }
 
-/// The recordings that these directories stand for, for whoever reads them. One that a probe had only begun is told and left out, where
-/// there are others.
+/// The recordings that these directories stand for, for whoever reads them. Where there are others, it leaves out one
+/// that a probe had only begun, and says so.
 fn readable(dirs: &[PathBuf]) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = dirs.iter().flat_map(|dir| recordings_in(dir)).collect();
     if all.iter().any(|dir| Begun::of(dir).is_none()) {

@@ -51,7 +51,7 @@ _MADE: Final = (
 _MOST_PROGRESS: Final = 1_000
 """Bytes that are read of what says how many requests were due."""
 _BEGUN: Final = frozenset({LOCK, ".reserve", ".seam", PROGRESS, MANIFEST})
-"""What a probe leaves that is killed before its recording has a manifest, which has another name until it is whole."""
+"""What a probe leaves that is killed before its recording has a manifest (until then it ends in `.tmp`)."""
 MOST_CONNECTIONS: Final = 10_000
 """Connections whose first samples are looked at."""
 
@@ -332,7 +332,7 @@ def recordings_in(path: Place) -> Iterator[Place]:
             yield directory
     if count == 0:
         if isinstance(path, FilePath) and _is_only_begun(names_in(path)) and not _is_locked(path / LOCK):
-            raise NothingRecorded(
+            raise NothingRecordedError(
                 "open recording",
                 f"{path}: nothing was recorded: its probe ended as soon as it had begun",
                 "the directory holds nothing, and may be removed",
@@ -345,7 +345,7 @@ def recordings_in(path: Place) -> Iterator[Place]:
         raise FathometerError("open recording", what, remedy)
 
 
-class NothingRecorded(FathometerError):
+class NothingRecordedError(FathometerError):
     """A directory that a probe had only begun when it was killed: nothing is missing without it."""
 
 
