@@ -210,7 +210,9 @@ fn old_recordings_of_the_rotation_go_and_nothing_else() {
     let gone = gone(&before, &[&its["rotation"]["run"], &ours.1["rotation"]["run"]]);
     assert!(gone.contains(earlier) && gone.contains(&ours.0), "{gone:?}");
     assert!(copy.exists() && own_copy.exists() && kept.join("notes.txt").exists());
-    recordings(&kept).iter().for_each(|dir| assert_sound(dir));
+    for dir in recordings(&kept) {
+        assert_sound(&dir);
+    }
 }
 
 #[test]
