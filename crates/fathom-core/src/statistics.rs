@@ -130,8 +130,8 @@ pub struct Statistics {
     pub last_sent_ns: Option<i64>,
     /// An event said that the recording ended in order.
     pub ended: bool,
-    /// An event said that it was recovered: it is read back, and what is not recorded was not counted as a sample.
-    recovered: bool,
+    /// They are of a recording: what is not recorded was not counted as a sample.
+    read_back: bool,
     /// The earliest and the latest event seen, by the monotonic clock of the run, in ns.
     pub mono_ns: Option<(u64, u64)>,
     /// The same of the latest that is no bookkeeping of the recording's files.
@@ -154,6 +154,11 @@ impl Statistics {
     /// Statistics of a run with silences of these lengths, in ns; with none, of any other run.
     pub fn with_gaps(lengths_ns: &[u64]) -> Self {
         Self { gaps: Gaps::new(lengths_ns), ..Self::default() }
+    }
+
+    /// The same of a recording that is read back.
+    pub fn read_back(lengths_ns: &[u64]) -> Self {
+        Self { read_back: true, ..Self::with_gaps(lengths_ns) }
     }
 
     /// Adds a resolved sample.
@@ -248,11 +253,12 @@ impl Statistics {
         Losses { unknown: self.unanswered.saturating_sub(forward + backward), ..self.losses }
     }
 
-    /// Samples that were due, sent or not.
+    /// Samples that were due, sent or not. Of a recording these are, at the least, those with a row, those that were not sent, and those
+    /// whose loss is told.
     pub fn due(&self) -> u64 {
         let due = self.due.map_or(0, |due| due.saturating_sub(self.before));
-        // Not every probing thread may have said how many on its own.
-        let not_recorded = if self.recovered { self.not_recorded.total() } else { 0 };
+        // Not every probing thread may have said how many, and before a seam of a rotation none does.
+        let not_recorded = if self.read_back { self.not_recorded.total() } else { 0 };
         due.max(self.samples.saturating_add(self.not_sent.total()).saturating_add(not_recorded))
     }
 
@@ -326,7 +332,6 @@ impl Statistics {
             }
             EventKind::ScheduleOverrun { skipped, reason, .. } => self.not_sent.add(reason, *skipped),
             EventKind::RecordingEnded { .. } => self.ended = true,
-            EventKind::RecordingRecovered { .. } => self.recovered = true,
             EventKind::ScheduleEnded { due } => self.due = Some(self.due.unwrap_or(0).saturating_add(*due)),
             EventKind::RecordingOverflowed { lost, reason } => {
                 self.not_recorded.add(reason.as_deref().unwrap_or(LOST_BEHIND), *lost);
@@ -407,13 +412,12 @@ mod tests {
     /// "198 due" was said of a killed run in which 300 had been.
     #[test]
     fn what_a_kill_took_was_due() {
-        let mut s = Statistics::default();
-        (0..5).for_each(|_| s.sample(&Sample { size: 64, rtt_ns: Some(1), ..Sample::default() }));
-        s.event(&at(0, EventKind::RecordingOverflowed { lost: 3, reason: Some("crash".to_owned()) }));
         // A run that goes on has counted them.
-        assert_eq!(s.due(), 5);
-        s.event(&at(0, EventKind::RecordingRecovered { rows: 5, torn_bytes: 0 }));
-        assert_eq!((s.due(), s.availability()), (8, Some(1.0)));
+        for (mut s, due) in [(Statistics::default(), 5), (Statistics::read_back(&[]), 8)] {
+            (0..5).for_each(|_| s.sample(&Sample { size: 64, rtt_ns: Some(1), ..Sample::default() }));
+            s.event(&at(0, EventKind::RecordingOverflowed { lost: 3, reason: Some("crash".to_owned()) }));
+            assert_eq!((s.due(), s.availability()), (due, Some(1.0)));
+        }
     }
 
     #[test]

@@ -19,19 +19,10 @@ pub fn discard_empty(dir: &Path) {
     let _ = fs::remove_dir(dir);
 }
 
-/// Whether a probe was killed in `dir` before its recording had as much as a manifest: its lock is there, and nothing of a
-/// recording. Whatever else is there is somebody's own.
-pub fn is_only_begun(dir: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(dir) else { return false };
-    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
-    let recorded = |name: &str| name == MANIFEST || name == EVENTS || name.starts_with("samples-");
-    names.iter().any(|name| name == LOCK) && !names.iter().any(|name| recorded(&name.to_string_lossy()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, Manifest, Recorder, Tool, recover, verify};
+    use crate::{Begun, Error, Manifest, Recorder, Recording, Tool, recordings_in, recover, verify};
     use fathom_core::sample::Sample;
     use jiff::Timestamp;
 
@@ -57,6 +48,34 @@ mod tests {
         assert!(full.join(MANIFEST).exists());
         let left: Vec<_> = fs::read_dir(&shared).unwrap().flatten().map(|e| e.file_name()).collect();
         assert_eq!(left, ["notes.txt"]);
+    }
+
+    /// What was said of it: that it "holds no recording", or over a directory of recordings nothing at all.
+    #[test]
+    fn what_was_only_just_begun_is_called_so_by_whoever_reads_it() {
+        let home = tempfile::tempdir().unwrap();
+        let [whole, begun, study] = ["a", "b", "c"].map(|name| home.path().join(name));
+        recorder(&whole).finish(Timestamp::UNIX_EPOCH, 1).unwrap();
+        fs::create_dir(&begun).unwrap();
+        fs::write(begun.join(LOCK), "").unwrap();
+        // A lock of somebody else beside recordings, and beside nothing of a probe.
+        recorder(&study.join("r")).finish(Timestamp::UNIX_EPOCH, 1).unwrap();
+        fs::write(study.join(LOCK), "").unwrap();
+        assert_eq!(recordings_in(home.path()), [whole.clone(), begun.clone(), study.join("r")]);
+        assert_eq!(
+            [&whole, &begun, &study].map(|dir| Begun::of(dir)),
+            [None, Some(Begun::Empty), Some(Begun::Shared)]
+        );
+        let said = Recording::open(&begun).unwrap_err().to_string();
+        assert!(said.contains("nothing was recorded") && said.contains("may be removed"), "{said}");
+        let said = Recording::open(&study).unwrap_err().to_string();
+        assert!(said.contains("nothing was recorded") && !said.contains("may be removed"), "{said}");
+        let running = fs::File::open(begun.join(LOCK)).unwrap();
+        running.lock().unwrap();
+        let said = Recording::open(&begun).unwrap_err().to_string();
+        assert!(said.contains("only beginning") && !said.contains("may be removed"), "{said}");
+        // A run of a rotation is beginning it: it is a recording in a moment.
+        assert_eq!(recordings_in(home.path()), [whole, study.join("r")]);
     }
 
     /// A kill within the first 30 ms left a lock and 64 KiB, and `recover` failed: "holds no recording".

@@ -1,5 +1,6 @@
 //! Errors that name the operation, the path and the remedy.
 
+use crate::Begun;
 use fathom_core::event::{LOST_FILE_LIMIT, LOST_NO_SPACE, LOST_STOPPED};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,14 @@ pub enum Error {
     NotARecording {
         /// The directory.
         dir: PathBuf,
+    },
+    /// A probe has only begun it.
+    #[error("{}: {begun}", dir.display())]
+    Begun {
+        /// The directory.
+        dir: PathBuf,
+        /// What there is.
+        begun: Begun,
     },
     /// It is a file.
     #[error("{} is a file; give the directory of a recording{}", path.display(), theirs(path))]

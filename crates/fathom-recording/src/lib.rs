@@ -8,6 +8,7 @@
 
 mod amounts;
 mod asked;
+mod begun;
 mod checksum;
 mod client;
 mod columns;
@@ -37,10 +38,11 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
+pub use begun::Begun;
 pub use checksum::LogSum;
 pub use columns::{COLUMNS, Column, Kind};
 pub use damage::Damage;
-pub use discard::{discard_empty, is_only_begun};
+pub use discard::discard_empty;
 pub use error::Error;
 pub use events::{Entry, Events};
 pub use export::{Format, export, run};
@@ -53,7 +55,7 @@ pub use queries::Queries;
 pub use recorder::{Gaps, Options, Recorder};
 pub use recording::{Recording, Samples, recordings_in};
 pub use recover::{Recovery, recover};
-pub use rotation::remove_old;
+pub use rotation::{Rotation, remove_old};
 pub use verify::{Finding, Verification, verify};
 
 /// The format this program writes; it reads every one before.

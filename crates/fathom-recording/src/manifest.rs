@@ -2,7 +2,7 @@
 
 use crate::checksum::LogSum;
 use crate::disk::Disk;
-use crate::{Error, FORMAT_VERSION, MANIFEST};
+use crate::{Begun, Error, FORMAT_VERSION, MANIFEST};
 use fathom_core::clock::Anchor;
 use fathom_core::marks;
 use fathom_core::summary::PathLabels;
@@ -193,7 +193,10 @@ impl Manifest {
         let path = dir.join(name);
         let file = crate::plain::open(&path).map_err(|e| {
             if dir.is_dir() && e.kind() == std::io::ErrorKind::NotFound {
-                Error::NotARecording { dir: dir.to_owned() }
+                match Begun::of(dir) {
+                    Some(begun) => Error::Begun { dir: dir.to_owned(), begun },
+                    None => Error::NotARecording { dir: dir.to_owned() },
+                }
             } else if dir.is_file() {
                 Error::File { path: dir.to_owned() }
             } else {

@@ -1,6 +1,8 @@
 //! Writing a recording. What was flushed is on the disk; what was acknowledged reads back.
 
 pub(crate) mod appender;
+pub(crate) mod directory;
+mod ending;
 mod kept;
 pub(crate) mod log;
 mod losses;
@@ -18,7 +20,8 @@ use crate::disk::{self, Disk};
 use crate::manifest::ClockAnchor;
 use crate::packed::Packed;
 use crate::stream::Encoder;
-use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, RESERVE};
+use crate::{Error, LOCK, Manifest};
+use directory::{holds_recording, is_there, lock, sync_above};
 use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind, LOST_NO_SPACE};
 use fathom_core::sample::Sample;
@@ -30,8 +33,7 @@ use progress::Progress;
 use reserve::Reserve;
 use room::Waiting;
 use segments::OpenSegment;
-use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -322,102 +324,6 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends the recording in order and gives the number of its rows.
-    pub fn finish(mut self, ended_at: Timestamp, now_mono_ns: u64) -> Result<u64, Error> {
-        self.finish_with(ended_at, now_mono_ns, None)
-    }
-
-    /// As [`Recorder::finish`], for a caller that then asks what this recorder had to tell ([`Recorder::take_told`]). `error`
-    /// is what ended the run early, where something did. Nothing else may be called afterwards.
-    pub fn finish_with(
-        &mut self,
-        ended_at: Timestamp,
-        now_mono_ns: u64,
-        error: Option<&str>,
-    ) -> Result<u64, Error> {
-        self.now_ns = now_mono_ns;
-        let mut ended = Ok(());
-        if self.stopped.is_none() {
-            self.ending = true;
-            ended = self.guarded(|r| {
-                r.refuse_if_gone()?;
-                r.catch_up().or_else(|error| {
-                    if !error.is_full() {
-                        return Err(error);
-                    }
-                    // The last words may need its block.
-                    progress::remove(r.disk.as_ref(), &r.dir);
-                    r.catch_up()
-                })?;
-                // Not before: a kill would have taken rows of samples that were out, and their ends.
-                progress::remove(r.disk.as_ref(), &r.dir);
-                r.sync()?;
-                r.close_segment()?;
-                r.collect_closed(true)?;
-                r.close_unclosed()?;
-                r.tell_gap()?;
-                let kind = EventKind::RecordingEnded { samples: r.rows, error: error.map(str::to_owned) };
-                r.event(&Event { at: ended_at, mono_ns: now_mono_ns, connection: None, kind })?;
-                r.end_told = true;
-                // The last words may need the block that was kept for them.
-                r.seal(ended_at).or_else(|error| {
-                    if !error.is_full() {
-                        return Err(error);
-                    }
-                    r.reserve.give_up(r.disk.as_ref());
-                    r.seal(ended_at)
-                })
-            });
-        }
-        // A conversion that outlived the stop must not outlive the lock.
-        let _ = self.collect_closed(true);
-        // Another recording may have been begun in its place.
-        if self.gone || self.removed().is_some() {
-            ended?;
-            return self.refuse_if_stopped().map(|()| self.rows);
-        }
-        // Without its end in the manifest the recording is one that was interrupted, and recovery completes it: with what stands
-        // beside the log too, which is in no other file yet.
-        let is_sealed = self.end_stopped().is_ok();
-        let _ = self.events.sync(self.disk.as_ref());
-        if is_sealed {
-            tidy(self.disk.as_ref(), &self.dir);
-        } else {
-            give_up(self.disk.as_ref(), &self.dir);
-        }
-        ended?;
-        self.refuse_if_stopped()?;
-        Ok(self.rows)
-    }
-
-    /// Ends a recording that stopped early: tells what has been lost since.
-    fn end_stopped(&mut self) -> Result<(), Error> {
-        let Some(Stopped { at, .. }) = self.stopped else { return Ok(()) };
-        self.take_back();
-        self.tell_end(at).or_else(|error| {
-            if !error.is_full() {
-                return Err(error);
-            }
-            self.have_last_words();
-            self.tell_end(at)
-        })
-    }
-
-    /// Tells what is left to tell, and that this was all.
-    fn tell_end(&mut self, ended_at: Timestamp) -> Result<(), Error> {
-        self.write_kept(true)?;
-        self.tell_lost()?;
-        self.seal(ended_at)
-    }
-
-    /// Says in the manifest that the recording has ended, and what its event log is from then on.
-    fn seal(&mut self, ended_at: Timestamp) -> Result<(), Error> {
-        self.events.sync(self.disk.as_ref())?;
-        self.manifest.ended_at = Some(ended_at);
-        self.manifest.events = Some(self.events.sum());
-        self.manifest.write(self.disk.as_ref(), &self.dir)
-    }
-
     fn refuse_if_stopped(&self) -> Result<(), Error> {
         match &self.stopped {
             Some(Stopped { reason, .. }) => {
@@ -498,60 +404,4 @@ impl Recorder {
         }
         self.events.sync(self.disk.as_ref())
     }
-}
-
-fn is_there(dir: &Path) -> bool {
-    dir.as_os_str().is_empty() || dir.symlink_metadata().is_ok()
-}
-
-/// Makes directories durable that were made: the name of each stands in the one above it.
-fn sync_above(disk: &dyn Disk, made: &[&Path]) -> Result<(), Error> {
-    for dir in made.iter().filter_map(|dir| dir.parent()) {
-        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-        match disk.sync_dir(dir) {
-            // One that may be written to and not be listed.
-            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-                tracing::debug!(dir = %dir.display(), "its names cannot be synced");
-            }
-            synced => synced.map_err(Error::io("sync", dir))?,
-        }
-    }
-    Ok(())
-}
-
-/// Takes the lock that a writer of `dir` holds.
-pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<File, Error> {
-    let path = dir.join(LOCK);
-    let file = disk.append_to(&path).map_err(Error::io("create", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Running { dir: dir.to_owned() }),
-        Err(TryLockError::Error(e)) => Err(Error::io("lock", &path)(e)),
-    }
-}
-
-/// Removes what only a running recording needs. A leftover does no harm.
-pub(crate) fn tidy(disk: &dyn Disk, dir: &Path) {
-    // Without `.progress` it would say something else.
-    seam::remove(disk, dir);
-    progress::remove(disk, dir);
-    give_up(disk, dir);
-}
-
-/// Removes what is nobody's once the writer is gone.
-fn give_up(disk: &dyn Disk, dir: &Path) {
-    let _ = disk.remove(&dir.join(RESERVE));
-    let _ = disk.remove(&dir.join(LOCK));
-}
-
-fn holds_recording(dir: &Path) -> Result<bool, Error> {
-    let entries = std::fs::read_dir(dir).map_err(Error::io("list", dir))?;
-    for entry in entries {
-        let name = entry.map_err(Error::io("list", dir))?.file_name();
-        let name = name.to_string_lossy();
-        if name == MANIFEST || name == EVENTS || name.starts_with("samples-") {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

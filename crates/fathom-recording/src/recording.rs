@@ -1,5 +1,6 @@
 //! Reading a recording: a finished one, an interrupted one, or one that is being written.
 
+use crate::begun::is_written;
 use crate::checksum::LogSum;
 use crate::columns::from_batch;
 use crate::convert::Closed;
@@ -8,7 +9,7 @@ use crate::events::{Entry, Events};
 use crate::layout::Layout;
 use crate::remains::judged;
 use crate::stream::Decoder;
-use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
+use crate::{Begun, EVENTS, Error, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
 use fathom_core::event::EventKind;
 use fathom_core::limits::AnyRecorded;
 use fathom_core::sample::Sample;
@@ -28,8 +29,8 @@ const OTHER_COLUMNS: &str = "its columns are those of no format version that thi
 /// Folders below one that are searched for recordings.
 const DEPTH: usize = 3;
 
-/// The recordings that `dir` stands for: itself, or those in it and in its folders, by name. What holds none stands for
-/// itself, so that opening it says what it lacks.
+/// The recordings that `dir` stands for: itself, or those in it and in its folders, by name, with those that a probe had only begun when
+/// it was killed ([`Begun::Empty`]). What holds none stands for itself, so that opening it says what it lacks.
 pub fn recordings_in(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     search(dir, DEPTH, &mut found);
@@ -40,7 +41,7 @@ pub fn recordings_in(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn search(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    if dir.join(MANIFEST).exists() {
+    if dir.join(MANIFEST).exists() || Begun::of(dir) == Some(Begun::Empty) {
         return found.push(dir.to_owned());
     }
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -131,13 +132,7 @@ impl Recording {
 
     /// Whether somebody is writing it now.
     pub fn is_running(&self) -> bool {
-        Self::is_written(&self.dir)
-    }
-
-    /// Whether a probe writes the recording that is in `dir`.
-    pub(crate) fn is_written(dir: &Path) -> bool {
-        crate::plain::open(&dir.join(LOCK))
-            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+        is_written(&self.dir)
     }
 
     /// What is known by the search for limits that is recorded here (nothing, where none is), and the events that cannot be

@@ -1,15 +1,16 @@
 //! Putting an interrupted recording in order: open segments become Parquet, torn tails are cut and reported.
 
 use crate::asked::mend::mend;
+use crate::begun::Begun;
 use crate::convert::{convert, last_moment};
 use crate::damage::Damage;
-use crate::discard::is_only_begun;
 use crate::disk::{self, Disk};
 use crate::events::{Entry, lines_of};
 use crate::layout::Layout;
 use crate::manifest::{timestamp, utc_ns};
 use crate::recorder::appender::Appender;
-use crate::recorder::{lock, progress, seam, tidy};
+use crate::recorder::directory::{lock, tidy};
+use crate::recorder::{progress, seam};
 use crate::recording::Recording;
 use crate::remains::{Remains, SET_ASIDE, damage_of};
 use crate::verify::conservation::Conservation;
@@ -61,7 +62,7 @@ pub fn recover(dir: &Path, now: Timestamp) -> Result<Recovery, Error> {
 }
 
 pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<Recovery, Error> {
-    if is_only_begun(dir) {
+    if Begun::of(dir).is_some() {
         clear_begun(disk, dir)?;
         return Ok(Recovery::of(None));
     }

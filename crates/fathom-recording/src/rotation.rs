@@ -1,45 +1,143 @@
 //! Removing old recordings of a rotation: those that have their end, and nothing else.
 
+use crate::begun::is_written;
 use crate::disk::{self, Disk};
 use crate::{EVENTS, LOCK, MANIFEST, Manifest, PROGRESS, REMOVED, RESERVE, Recording, SEAM};
 use crate::{segment_name, segment_ordinal};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// Removes the recordings directly in `parent` that ended before this moment, of which all files are there, and that are of the rotation
-/// that `is_ours` knows. One that ended on a full disk has rows in the files in which they were written (`.arrows`), and goes like
-/// any other. What is removed is told, and what is ours and old and yet stays, with why. A removal that was interrupted is taken up.
-pub fn remove_old(
-    parent: &Path,
-    before: Timestamp,
-    is_ours: impl Fn(&Manifest) -> bool,
-) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
-    remove_old_on(disk::real(false).as_ref(), parent, before, is_ours)
+/// Where it stands in a manifest.
+const ROTATION: &str = "rotation";
+
+/// The rotation that a recording is of, as its manifest says: by this a run knows what it recorded itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rotation {
+    /// How long each recording is, ns.
+    pub every_ns: u64,
+    /// How long one is kept after its end, ns; `None`: for ever.
+    pub keep_ns: Option<u64>,
+    /// The run: the id of its first recording of this path.
+    pub run: String,
+    /// The name of the directory that the run made for it. A copy beside it has another.
+    pub directory: String,
 }
 
-fn remove_old_on(
-    disk: &dyn Disk,
-    parent: &Path,
-    before: Timestamp,
-    is_ours: impl Fn(&Manifest) -> bool,
+impl Rotation {
+    /// That of the first recording of a run, which has this manifest.
+    pub fn begin(manifest: &mut Manifest, every: Duration, keep: Option<Duration>) {
+        let ns = |duration: Duration| duration.as_nanos() as u64;
+        let (every_ns, keep_ns) = (ns(every), keep.map(ns));
+        let (run, directory) = (manifest.id.clone(), String::new());
+        Self { every_ns, keep_ns, run, directory }.write_to(manifest);
+    }
+
+    /// Notes where the recording with this manifest will be, if it is of a rotation.
+    pub fn place(manifest: &mut Manifest, dir: &Path) {
+        if let Some(rotation) = Self::of(manifest) {
+            Self { directory: name_of(dir), ..rotation }.write_to(manifest);
+        }
+    }
+
+    /// As a manifest says it; `None`: it is of no rotation, or of one of a version that did not say which.
+    pub fn of(manifest: &Manifest) -> Option<Self> {
+        manifest.extra.get(ROTATION).and_then(|stated| Self::deserialize(stated).ok())
+    }
+
+    fn write_to(&self, manifest: &mut Manifest) {
+        if let Ok(stated) = serde_json::to_value(self) {
+            manifest.extra.insert(ROTATION.to_owned(), stated);
+        }
+    }
+}
+
+fn name_of(dir: &Path) -> String {
+    dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Removes the recordings beside `dir` that `--keep` does not keep any more, for the run that goes on in `dir` and has begun then.
+/// `current` is the manifest there. What is removed is told, and what should go and yet stays, with why. It removes
+///
+/// * what this run itself recorded: by the name of the run, in the directory that it made for it;
+/// * what an earlier run of the same host recorded of the same target under the same label, in such a directory too, when the `--keep` of
+///   that run is over as well: so a probe that is started again goes on with the same disk. A run is earlier when all that
+///   is there of it was over before this one began, and nobody writes it.
+///
+/// So a copy stays, and what another probe records or has recorded beside this one; and what an earlier run was to keep for ever.
+pub fn remove_old(
+    current: &Manifest,
+    dir: &Path,
+    begun: Timestamp,
+    now: Timestamp,
 ) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
-    let (mut removed, mut left) = (Vec::new(), Vec::new());
+    let nothing = || (Vec::new(), Vec::new());
+    let (Some(ours), Some(parent)) = (Rotation::of(current), dir.parent()) else { return nothing() };
+    let Some(keep_ns) = ours.keep_ns else { return nothing() };
+    let subject = |m: &Manifest| {
+        let host = |name: &str| m.host[name].clone();
+        (m.label.clone(), m.path.clone(), m.reflector.address.clone(), host("machine_id"), host("name"))
+    };
+    let expected = subject(current);
+    let of = |m: &Manifest| Rotation::of(m).filter(|_| subject(m) == expected);
+    let beside: BTreeSet<String> = folders_in(parent)
+        .into_iter()
+        .filter_map(|dir| {
+            let (manifest, _) = manifest_in(&dir)?;
+            let goes_on =
+                manifest.started_at >= begun || manifest.ended_at.is_some_and(|ended| ended > begun);
+            let rotation = of(&manifest).filter(|_| goes_on || is_written(&dir))?;
+            Some(rotation.run)
+        })
+        .collect();
+    let is_old = |dir: &Path, manifest: &Manifest| {
+        let Some(theirs) = of(manifest).filter(|theirs| theirs.directory == name_of(dir)) else {
+            return false;
+        };
+        let keep_ns = match theirs.keep_ns {
+            _ if manifest.id == current.id => return false,
+            _ if theirs.run == ours.run => keep_ns,
+            Some(also) if !beside.contains(&theirs.run) => keep_ns.max(also),
+            _ => return false,
+        };
+        let before = now.checked_sub(Duration::from_nanos(keep_ns));
+        manifest.ended_at.zip(before.ok()).is_some_and(|(ended, before)| ended < before)
+    };
+    remove_old_on(disk::real(false).as_ref(), parent, is_old)
+}
+
+/// The folders in one, by name. A link is somebody's own: it may lead anywhere.
+fn folders_in(parent: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    // A link is somebody's own: it may lead anywhere.
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
     folders.sort_unstable();
-    for dir in folders {
-        let (manifest, is_begun) = match Manifest::read(&dir) {
-            Ok(manifest) => (Ok(manifest), false),
-            Err(_) => (Manifest::read_file(&dir, REMOVED), true),
-        };
-        let Ok(manifest) = manifest else { continue };
-        if !is_ours(&manifest) || manifest.ended_at.is_none_or(|ended| ended >= before) {
+    folders
+}
+
+/// The manifest of a recording, or of what an interrupted removal left of one, and which it is.
+fn manifest_in(dir: &Path) -> Option<(Manifest, bool)> {
+    match Manifest::read(dir) {
+        Ok(manifest) => Some((manifest, false)),
+        Err(_) => Some((Manifest::read_file(dir, REMOVED).ok()?, true)),
+    }
+}
+
+/// Removes the recordings directly in `parent` that are old, of which all files are there. One that ended on a full disk has rows in
+/// the files in which they were written (`.arrows`), and goes like any other. A removal that was interrupted is taken up.
+pub(crate) fn remove_old_on(
+    disk: &dyn Disk,
+    parent: &Path,
+    is_old: impl Fn(&Path, &Manifest) -> bool,
+) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
+    let (mut removed, mut left) = (Vec::new(), Vec::new());
+    for dir in folders_in(parent) {
+        let Some((_, is_begun)) = manifest_in(&dir).filter(|(manifest, _)| is_old(&dir, manifest)) else {
             continue;
-        }
+        };
         let checked = if is_begun { Ok(()) } else { check(&dir) };
         match checked.and_then(|()| remove(disk, &dir)) {
             Ok(()) => removed.push(dir),
@@ -102,110 +200,4 @@ fn remove(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tests::durable::{Fault, FaultyDisk};
-    use crate::{Recorder, Tool, recordings_in};
-    use fathom_core::sample::Sample;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    /// A recording of one sample that ended then.
-    fn recorded(dir: &Path, label: &str, ended: Option<i64>) {
-        let tool = Tool { version: "0".into(), revision: None };
-        let mut recorder = Recorder::create(dir, Manifest::new(label, at(0), tool)).unwrap();
-        recorder.push(&Sample { size: 64, ..Sample::default() }).unwrap();
-        recorder.flush(1).unwrap();
-        if let Some(ended) = ended {
-            recorder.finish(at(ended), 2).unwrap();
-        }
-    }
-
-    #[test]
-    fn only_old_whole_recordings_of_the_rotation_go() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = |name: &str| home.path().join(name);
-        recorded(&dir("old"), "ours", Some(10));
-        recorded(&dir("young"), "ours", Some(99));
-        recorded(&dir("another's"), "theirs", Some(10));
-        recorded(&dir("interrupted"), "ours", None);
-        recorded(&dir("with notes"), "ours", Some(10));
-        fs::write(dir("with notes").join("notes.txt"), "mine").unwrap();
-        recorded(&dir("with a folder"), "ours", Some(10));
-        fs::create_dir(dir("with a folder").join("x")).unwrap();
-        recorded(&dir("torn"), "ours", Some(10));
-        fs::remove_file(dir("torn").join("samples-00000.parquet")).unwrap();
-        fs::create_dir(dir("deeper")).unwrap();
-        recorded(&dir("deeper").join("old"), "ours", Some(10));
-        fs::write(dir("a file"), "mine").unwrap();
-        let elsewhere = tempfile::tempdir().unwrap();
-        recorded(&elsewhere.path().join("r"), "ours", Some(10));
-        #[cfg(unix)]
-        std::os::unix::fs::symlink(elsewhere.path().join("r"), dir("link")).unwrap();
-
-        let (removed, left) = remove_old(home.path(), at(50), |manifest| manifest.label == "ours");
-        assert_eq!(removed, [dir("old")]);
-        let left: Vec<_> = left.iter().map(|(dir, _)| dir.file_name().unwrap().to_str().unwrap()).collect();
-        assert_eq!(left, ["torn", "with a folder", "with notes"]);
-        for stays in
-            ["young", "another's", "interrupted", "with notes", "with a folder", "torn", "deeper/old"]
-        {
-            assert!(dir(stays).join(MANIFEST).exists() && dir(stays).join(EVENTS).exists(), "{stays}");
-        }
-        assert!(dir("a file").exists() && elsewhere.path().join("r").join("samples-00000.parquet").exists());
-        assert!(!dir("old").exists());
-    }
-
-    /// The log went first, and the next removals refused what was left for ever: "events.jsonl is missing".
-    #[test]
-    fn a_removal_that_is_interrupted_anywhere_is_taken_up() {
-        let ours = |manifest: &Manifest| manifest.label == "ours";
-        for sound in 0.. {
-            let home = tempfile::tempdir().unwrap();
-            let dir = home.path().join("old");
-            recorded(&dir, "ours", Some(10));
-            let (disk, disk_of_the_next) =
-                (FaultyDisk::new(sound, Fault::Dead), FaultyDisk::new(u64::MAX, Fault::Dead));
-            let (removed, _) = remove_old_on(disk.as_ref(), home.path(), at(50), ours);
-            if !removed.is_empty() {
-                assert_eq!(sound, 6, "a rename, a sync, three files, and the directory");
-                break;
-            }
-            assert_eq!(dir.join(MANIFEST).exists(), sound == 0, "{sound}");
-            // Where it is young yet, or another's, it stays.
-            for (before, is_ours) in [(at(5), true), (at(50), false)] {
-                let next = remove_old_on(disk_of_the_next.as_ref(), home.path(), before, |_| is_ours);
-                assert_eq!(next, (vec![], vec![]), "{sound}");
-            }
-            // What lies there is no recording with damage.
-            let is_recording = Recording::open(&recordings_in(home.path())[0]).is_ok();
-            assert_eq!(is_recording, sound == 0, "{sound}");
-            let next = remove_old_on(disk_of_the_next.as_ref(), home.path(), at(50), ours);
-            if sound == 5 {
-                // Empty, it could be anybody's.
-                assert_eq!((next, fs::read_dir(&dir).unwrap().count()), ((vec![], vec![]), 0));
-                continue;
-            }
-            assert_eq!(next, (vec![dir.clone()], vec![]), "{sound}");
-            assert!(!dir.exists(), "{sound}");
-        }
-    }
-
-    /// Somebody put a file there meanwhile.
-    #[test]
-    fn what_is_somebody_s_own_in_the_rest_of_a_removal_stays() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join("old");
-        recorded(&dir, "ours", Some(10));
-        let disk = FaultyDisk::new(3, Fault::Dead);
-        assert_eq!(remove_old_on(disk.as_ref(), home.path(), at(50), |_| true).0, Vec::<PathBuf>::new());
-        fs::write(dir.join("notes.txt"), "mine").unwrap();
-        let (removed, left) = remove_old(home.path(), at(50), |_| true);
-        assert_eq!((removed.len(), left.len()), (0, 1), "{left:?}");
-        assert!(dir.join("notes.txt").exists());
-        fs::remove_file(dir.join("notes.txt")).unwrap();
-        assert_eq!(remove_old(home.path(), at(50), |_| true), (vec![dir], vec![]));
-    }
-}
+mod tests;

@@ -6,9 +6,9 @@ pub(crate) mod conservation;
 mod queries;
 mod requests;
 
+use crate::begun::{Begun, is_written};
 use crate::checksum::LogSum;
 use crate::damage::Damage;
-use crate::discard::is_only_begun;
 use crate::events::Entry;
 use crate::recording::Recording;
 use crate::remains::Remains;
@@ -77,8 +77,8 @@ impl Verification {
 /// Checks the recording in `dir`; `progress` is told the rows read, every now and then.
 pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification, Error> {
     // Asked first: one that ends between the two is one that runs, and lacks nothing.
-    let running = Recording::is_written(dir);
-    if is_only_begun(dir) {
+    let running = is_written(dir);
+    if Begun::of(dir).is_some() {
         let (damage, findings) = (Vec::new(), Vec::new());
         return Ok(Verification { rows: 0, queries: None, events: 0, running, damage, findings });
     }
@@ -258,7 +258,8 @@ impl EventLog {
         let ended_at = recording.manifest().ended_at;
         if ended_at.is_none() && !running {
             findings.add(MANIFEST, "a recording that nobody writes has its ended_at", || {
-                "it was interrupted, up to its last second may be missing; `fathom recording recover` puts it in order"
+                "it was interrupted: what it sent in its last 1.5 s may be missing, and in the time for which its host or disk held it up; \
+                 `fathom recording recover` puts it in order"
                     .to_owned()
             });
         }

@@ -3,6 +3,7 @@
 
 mod support;
 
+use serde_json::Value;
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -12,6 +13,7 @@ use std::thread;
 use support::net::{Direction, Net};
 use support::probe::{Outcome, Probe, fathom, left_behind};
 use support::reflector::Echo;
+use support::rows::{events, number, of_kind, recordings};
 use support::{FATHOM, free_port, needs, needs_root};
 use tempfile::TempDir;
 
@@ -422,14 +424,25 @@ fn rows_go_into_a_pipe_that_is_there() {
     assert!(pipe.exists());
 }
 
-/// The same run took 13 to 109 ms longer by its own summary than by its recording.
+/// The same run took 13 to 109 ms longer by its own summary than by its recording. And of several targets the last one took longer by what
+/// it took to close the recordings of the others, and all by what the thread that closes them had rested.
 #[test]
-fn a_run_takes_as_long_by_its_summary_as_by_its_recording() {
+fn a_run_takes_as_long_by_its_summary_as_by_its_recording_and_as_what_was_measured() {
     let home = home();
-    let echo = Echo::start("127.0.0.1");
-    let target = echo.address().to_string();
-    let line = ["probe", &target, "--count", "5", "--every", "10ms", "--record", "r", "--json", "--quiet"];
-    let told = fathom(home.path(), &line).summary();
-    let recorded = fathom(home.path(), &["recording", "summary", "r", "--json"]).summary();
-    assert_eq!(told["duration_ns"], recorded["duration_ns"], "{told}");
+    let echoes = ["127.0.0.1", "127.0.0.2"].map(Echo::start);
+    let [one, other] = echoes.each_ref().map(|echo| echo.address());
+    let line = format!("{one} {other} --count 5 --every 10ms --record r --json --quiet");
+    let told = Probe::start(home.path(), &line).finish().summaries();
+    let recorded = fathom(home.path(), &["recording", "summary", "r", "--json"]).summaries();
+    let lengths = |all: &[Value]| all.iter().map(|one| one["duration_ns"].clone()).collect::<Vec<_>>();
+    assert_eq!(lengths(&told), lengths(&recorded), "{told:#?}");
+    let mut ends = Vec::new();
+    for dir in recordings(&home.path().join("r")) {
+        let log = events(&dir);
+        let at = |kind: &str| number(of_kind(&log, kind).last().expect("it"), "mono_ns");
+        ends.push([at("schedule.ended"), at("recording.ended")]);
+    }
+    assert_eq!(ends.len(), 2);
+    let last = ends.iter().map(|[measured, _]| *measured).max();
+    assert!(ends.iter().all(|[_, ended]| Some(*ended) == last), "measured until, and ended at: {ends:?}");
 }

@@ -317,6 +317,39 @@ fn object(outcome: &Outcome) -> Value {
     outcome.objects().pop().expect("one object")
 }
 
+/// What is left of a recording that a kill found at its very beginning, as at a seam of a rotation: a lock. It "holds no recording", and
+/// hid the others from `explain DIR/*`; `recover DIR` over it said nothing.
+#[test]
+fn what_was_only_just_begun_is_called_so_and_hides_no_other() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let line = format!("{} --count 3 --every 1ms --record all/a --quiet", echo.address());
+    assert_eq!(Probe::start(home.path(), &line).finish().code(), 0);
+    fs::create_dir(home.path().join("all/b")).expect("made");
+    fs::write(home.path().join("all/b/.lock"), "").expect("written");
+    let said = "all/b: nothing was recorded: its probe ended as soon as it had begun; the directory holds nothing, and may be removed";
+    for command in ["explain", "summary", "export"] {
+        let alone = fathom(home.path(), &["recording", command, "all/b"]);
+        assert_eq!((alone.code(), alone.out.as_str()), (1, ""), "{command}: {alone:?}");
+        assert!(alone.err.contains(said), "{command}: {alone:?}");
+    }
+    for command in ["verify", "recover"] {
+        for dirs in [&["all/b"][..], &["all"], &["all/a", "all/b"]] {
+            let told = fathom(home.path(), &[&["recording", command], dirs].concat());
+            assert_eq!(told.code(), 0, "{command}: {told:?}");
+            assert!(told.out.contains(said), "{command}: {told:?}");
+        }
+    }
+    for command in ["explain", "summary"] {
+        let alone = fathom(home.path(), &["recording", command, "all/a"]);
+        for dirs in [&["all"][..], &["all/b", "all/a"]] {
+            let others = fathom(home.path(), &[&["recording", command], dirs].concat());
+            assert_eq!((others.code(), &others.out), (0, &alone.out), "{command}: {others:?}");
+            assert_eq!(others.told(), [format!("fathom: {said}")], "{command}: {others:?}");
+        }
+    }
+}
+
 /// What `verify --json` says, whatever it finds.
 fn verify(dir: &Path) -> Value {
     recording("verify", dir, "--json").objects().pop().expect("one object")

@@ -4,12 +4,12 @@ mod support;
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::probe::{Probe, assert_sound, fathom};
 use support::reflector::Echo;
 use support::rows::{events, manifest, number, of_kind, recordings, rows};
-use support::{FATHOM, wait_for};
+use support::{FATHOM, must, wait_for};
 
 fn probe(home: &Path, words: &[&str]) -> Probe {
     Probe::spawn(Command::new(FATHOM).arg("probe").args(words).current_dir(home))
@@ -81,7 +81,7 @@ fn what_was_sent_is_in_the_recordings_together_each_sample_once() {
         assert_eq!(seqs.len() as u64 + told, sent[connection], "connection {connection}");
     }
     // Each says of itself what is in it, and together they say what the run said.
-    let of = |dir: &std::path::PathBuf| {
+    let of = |dir: &PathBuf| {
         fathom(home.path(), &["recording", "summary", &dir.display().to_string(), "--json"]).summary()
     };
     let each: Vec<Value> = all.iter().map(of).collect();
@@ -137,6 +137,28 @@ fn a_sample_that_is_lost_at_a_seam_is_noticed() {
     }
 }
 
+/// The law of `--keep`: what goes was of this run, or of one that was over before, and lay where its run had made it. Gives what has gone.
+fn gone(before: &[(PathBuf, Value)], runs: &[&Value]) -> Vec<PathBuf> {
+    let gone: Vec<_> = before.iter().filter(|(dir, _)| !dir.exists()).collect();
+    for (dir, manifest) in &gone {
+        let rotation = &manifest["rotation"];
+        assert!(runs.contains(&&rotation["run"]), "{} is of another run: {rotation}", dir.display());
+        let name = dir.file_name().and_then(|name| name.to_str()).expect("a name");
+        assert_eq!(rotation["directory"], name, "a copy has gone");
+    }
+    gone.into_iter().map(|(dir, _)| dir.clone()).collect()
+}
+
+fn all_with_manifests(kept: &Path) -> Vec<(PathBuf, Value)> {
+    // One that goes meanwhile has gone.
+    let read = |dir: PathBuf| {
+        let text = std::fs::read_to_string(dir.join("recording.json")).ok()?;
+        Some((dir, serde_json::from_str(&text).expect("JSON")))
+    };
+    recordings(kept).into_iter().filter_map(read).collect()
+}
+
+/// It removed a copy of a recording of its own (`cp -a`), and what another probe of the same target and label recorded there.
 #[test]
 fn old_recordings_of_the_rotation_go_and_nothing_else() {
     let home = tempfile::tempdir().expect("a directory");
@@ -147,43 +169,50 @@ fn old_recordings_of_the_rotation_go_and_nothing_else() {
         let words = [&[target.as_str(), "--count", "2", "--every", "1ms", "--quiet"], words].concat();
         assert_eq!(probe(home.path(), &words).finish().code(), 0);
     };
+    let rotation = ["--label", "zone", "--record", "kept", "--rotate", "1s"];
     // The same label, but by no rotation; and another label's rotation.
     short(&["--label", "zone", "--record", "kept/zone-20200101T000000Z"]);
     short(&["--label", "other", "--record", "kept", "--rotate", "1d"]);
     std::fs::write(kept.join("notes.txt"), "mine").expect("written");
+    // Another probe of that label and target is there, and keeps what it records; one that was as this one has ended.
+    let other = [&[target.as_str(), "--every", "10ms", "--quiet"], &rotation[..]].concat();
+    let beside = probe(home.path(), &other);
+    wait_for("a seam of the other probe", || (recordings(&kept).len() >= 4).then_some(()));
+    let known = recordings(&kept);
     // An earlier process of the same rotation: systemd has started it again.
-    short(&["--label", "zone", "--record", "kept", "--rotate", "1s"]);
-    let before = recordings(&kept);
-    assert_eq!(before.len(), 3, "{before:?}");
-    let earlier = before
-        .iter()
-        .find(|dir| manifest(dir)["label"] == "zone" && !manifest(dir)["rotation"].is_null())
-        .expect("it");
-    let words = [
-        target.as_str(),
-        "--every",
-        "10ms",
-        "--label",
-        "zone",
-        "--record",
-        "kept",
-        "--rotate",
-        "1s",
-        "--keep",
-        "1s",
-        "--quiet",
-    ];
-    let running = probe(home.path(), &words);
+    short(&[&rotation[..], &["--keep", "1s"]].concat());
+    let new = all_with_manifests(&kept);
+    let earlier = new.iter().find(|(dir, m)| !known.contains(dir) && !m["rotation"]["keep_ns"].is_null());
+    let (earlier, its) = earlier.expect("it");
+    let copy = kept.join("copy of one of before");
+    must("cp", &["-a", &earlier.display().to_string(), &copy.display().to_string()]);
+
+    let line = [&[target.as_str(), "--every", "10ms", "--quiet"], &rotation[..], &["--keep", "3s"]].concat();
+    let before = all_with_manifests(&kept);
+    let running = probe(home.path(), &line);
     wait_for("the earlier process's recording to be removed", || (!earlier.exists()).then_some(()));
+    let ours = wait_for("a recording of its own", || {
+        let all = all_with_manifests(&kept);
+        all.into_iter().find(|(dir, m)| {
+            let is_known = before.iter().any(|(known, _)| known == dir);
+            !is_known && !m["rotation"]["keep_ns"].is_null() && !m["ended_at"].is_null()
+        })
+    });
+    let own_copy = kept.join("copy of its own");
+    must("cp", &["-a", &ours.0.display().to_string(), &own_copy.display().to_string()]);
+    let before = [before, all_with_manifests(&kept)].concat();
+    wait_for("its own to be removed", || (!ours.0.exists()).then_some(()));
     running.signal("TERM");
     let outcome = running.finish();
     assert_eq!(outcome.code(), 0, "{outcome:?}");
-    for dir in before.iter().filter(|dir| *dir != earlier) {
-        assert_sound(dir);
+    beside.signal("TERM");
+    assert_eq!(beside.finish().code(), 0);
+    let gone = gone(&before, &[&its["rotation"]["run"], &ours.1["rotation"]["run"]]);
+    assert!(gone.contains(earlier) && gone.contains(&ours.0), "{gone:?}");
+    assert!(copy.exists() && own_copy.exists() && kept.join("notes.txt").exists());
+    for dir in recordings(&kept) {
+        assert_sound(&dir);
     }
-    assert!(kept.join("notes.txt").exists());
-    let ours = recordings(&kept).into_iter().filter(|dir| !before.contains(dir));
-    assert!(ours.inspect(|dir| assert_sound(dir)).count() >= 1);
 }
 
 #[test]

@@ -60,7 +60,26 @@ fn assert_nothing_is_lost(home: &Path, outcome: &Outcome) -> (Value, Vec<PathBuf
         let sum: u64 = each.iter().map(|one| number(one, count)).sum();
         assert_eq!(sum, number(&summary, count), "{count}: {each:#?}");
     }
+    assert_one_story(home);
     (summary, all)
+}
+
+/// The law of a story over all seams of a run: it is that of one run, in order of time, and nothing is told by halves.
+fn assert_one_story(home: &Path) -> Vec<Value> {
+    let outcome = fathom(home, &["recording", "explain", "kept", "--json"]);
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+    let story = outcome.objects();
+    let times: Vec<&str> = story.iter().map(|line| line["at"].as_str().expect("a time")).collect();
+    let times: Vec<jiff::Timestamp> = times.into_iter().map(|at| at.parse().expect("a time")).collect();
+    assert!(times.is_sorted(), "{story:#?}");
+    let saying = |phrase: &str| {
+        story.iter().filter(|line| line["statement"].as_str().is_some_and(|s| s.contains(phrase))).count()
+    };
+    assert_eq!(["was measured with", "in all "].map(saying), [1, 1], "{story:#?}");
+    for half in ["next recording", "before this recording began", "the recording before says"] {
+        assert_eq!(saying(half), 0, "{half}: {story:#?}");
+    }
+    story
 }
 
 #[test]
@@ -113,6 +132,12 @@ fn a_stall_over_a_seam_is_told_as_going_on_and_then_whole() {
     }
     assert_eq!(going_on, 0);
     assert!(began >= 1 && !over_seams.is_empty());
+
+    // Over all of them each stall is told once.
+    let told = assert_one_story(home.path());
+    let stalls =
+        told.iter().filter(|line| line["statement"].as_str().is_some_and(|s| s.contains(" stalled for ")));
+    assert_eq!(stalls.count(), began, "{told:#?}");
 
     let (first, stall) = &over_seams[0];
     assert!(

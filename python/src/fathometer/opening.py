@@ -14,7 +14,7 @@ from fathometer import console
 from fathometer.counts import count
 from fathometer.dataset.copies import Copy, each_once
 from fathometer.dataset.places import Place, is_url
-from fathometer.dataset.recording import Recording, open_recordings
+from fathometer.dataset.recording import NothingRecordedError, Recording, open_recordings
 from fathometer.dataset.summaries import OpenedSummary, open_summaries
 from fathometer.errors import FathometerError
 
@@ -39,6 +39,7 @@ class Opened:
 def open_all(paths: Sequence[str], progress: console.Progress, *, counted: bool = True) -> Opened:
     """Raises `FathometerError` where nothing can be read."""
     refused: list[FathometerError] = []
+    begun: list[NothingRecordedError] = []
     recordings: list[Recording] = []
     summaries: dict[Place, OpenedSummary] = {}
     for path in _each_path_once(paths):
@@ -46,12 +47,16 @@ def open_all(paths: Sequence[str], progress: console.Progress, *, counted: bool 
         summaries |= {one.directory.resolve(): one for one in here}
         try:
             recordings += open_recordings([path], on_error=refused.append, counted=counted, progress=progress)
+        except NothingRecordedError as error:
+            begun.append(error)
         except FathometerError as error:
             # That there is no recording is no error where there is a summary.
             if not here:
                 refused.append(error)
     if not (recordings or summaries):
-        raise refused[0]
+        raise (*refused, *begun)[0]
+    for nothing in begun:
+        console.say(f"left out: {nothing.object}; {nothing.remedy}")
     for one_refused in refused:
         console.refused(one_refused)
     once = once_and_told(recordings)

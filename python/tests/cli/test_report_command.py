@@ -123,6 +123,22 @@ def test_among_others_it_is_left_out_and_said(tmp_path, what):
     assert str(bad) in page
 
 
+def test_what_a_probe_had_only_begun_is_said_and_missed_by_nobody(tmp_path):
+    """Among others it was one that cannot be read, and the exit code 1."""
+    write(tmp_path / "all" / "a", lognormal_ns(1, 500, 700), label="good")
+    begun = tmp_path / "all" / "b"
+    begun.mkdir()
+    (begun / ".lock").touch()
+    done = run("report", begun, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{begun}: nothing was recorded" in done.stderr
+    done = run("report", tmp_path / "all" / "a", begun, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "report.html\n")
+    assert f"{begun}: nothing was recorded" in done.stderr
+    assert "Not in this report" not in (tmp_path / "report.html").read_text()
+    assert run("report", tmp_path / "all", cwd=tmp_path).returncode == 0
+
+
 def report_on(path, tmp_path, code=0):
     done = run("report", path, "--json", "r.json", cwd=tmp_path)
     assert done.returncode == code, done.stderr

@@ -68,8 +68,7 @@ fn losses(dir: &Path) -> Vec<(Option<u32>, u64, Option<String>)> {
     Recording::open(dir).unwrap().events().unwrap().filter_map(lost).collect()
 }
 
-const INTERRUPTED: &str =
-    "it was interrupted, up to its last second may be missing; `fathom recording recover` puts it in order";
+const INTERRUPTED: &str = "it was interrupted: what it sent in its last 1.5 s may be missing, and in the time for which its host or disk held it up; `fathom recording recover` puts it in order";
 
 /// With a connection for each sample a kill nearly always left "connection 37: 1 sent, 0 rows: 1 missing", also after
 /// `recover`: the end was on the disk at once, and the row 250 ms later.

@@ -228,7 +228,12 @@ fn a_recording_that_ended_on_a_full_disk_goes_with_the_old_ones_and_is_closed_wh
             assert_eq!((read(&dir).len() as u64, rows + losses(&dir)), (rows, sent));
         }
         let later = manifest().started_at + jiff::SignedDuration::from_hours(1);
-        assert_eq!(crate::remove_old(home.path(), later, |_| true), (vec![dir.clone()], vec![]));
+        assert_eq!(
+            crate::rotation::remove_old_on(crate::disk::real(false).as_ref(), home.path(), |_, manifest| {
+                manifest.ended_at.is_some_and(|ended| ended < later)
+            }),
+            (vec![dir.clone()], vec![])
+        );
         assert!(!dir.exists());
     }
 }

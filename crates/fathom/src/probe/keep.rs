@@ -1,6 +1,6 @@
 //! Where a run is kept: its recordings and its CSV file.
 
-use super::config::{Config, Path, Record, Rotation};
+use super::config::{Config, Path, Record};
 use super::effective;
 use super::live_state::{LiveState, LiveStates, lock};
 use super::sinks::Sinks;
@@ -11,13 +11,12 @@ use crate::output::tell;
 use crate::version::{REVISION, VERSION};
 use fathom_core::clock::Anchor;
 use fathom_os::host::HostFacts;
-use fathom_recording::{ClockAnchor, Error, Manifest, Options, PathLabels, Recorder, ReflectorFacts, Tool};
+use fathom_recording::{
+    ClockAnchor, Error, Manifest, Options, PathLabels, Recorder, ReflectorFacts, Rotation, Tool,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-
-/// In the manifest of each recording of a rotation.
-const ROTATION: &str = "rotation";
 
 /// This program.
 pub(crate) fn tool() -> Tool {
@@ -101,9 +100,10 @@ pub(super) fn record(
     manifest: impl FnOnce() -> Manifest,
 ) -> Result<Option<Recorder>, Failure> {
     let Some(wanted) = directory(config, path, started_at) else { return Ok(None) };
-    let (mut dir, mut next, manifest) = (wanted.clone(), 2, manifest());
+    let (mut dir, mut next, mut manifest) = (wanted.clone(), 2, manifest());
     let options = Options { readable: config.readable, ..Options::default() };
     loop {
+        Rotation::place(&mut manifest, &dir);
         match Recorder::create_with(&dir, manifest.clone(), options) {
             Err(Error::Exists { .. } | Error::Running { .. })
                 if (config.record == Record::Default || config.operate.rotation.is_some())
@@ -147,9 +147,8 @@ pub(super) fn manifest(
     let mut manifest = Manifest::new(path.label.as_str(), started_at, tool());
     manifest.path = labels(config);
     manifest.marks.clone_from(&config.marks);
-    if let Some(Rotation { every, keep }) = config.operate.rotation {
-        let ns = |duration: std::time::Duration| duration.as_nanos() as u64;
-        manifest.extra.insert(ROTATION.to_owned(), json!({ "every_ns": ns(every), "keep_ns": keep.map(ns) }));
+    if let Some(rotation) = config.operate.rotation {
+        Rotation::begin(&mut manifest, rotation.every, rotation.keep);
     }
     manifest.command = Some(crate::command_line::to_run_again());
     manifest.probe = effective::of_probe(config);
@@ -185,23 +184,9 @@ pub(super) fn next(
     record(config, path, started.utc, manifest)
 }
 
-/// Removes what `--keep` does not keep of the rotation that this recording is of.
-pub(super) fn remove_old(
-    rotation: Option<Rotation>,
-    current: &Manifest,
-    dir: &std::path::Path,
-    now: Timestamp,
-) {
-    let Some(Rotation { keep: Some(keep), .. }) = rotation else { return };
-    let (Some(parent), Ok(before)) = (dir.parent(), now.checked_sub(keep)) else { return };
-    let of = |m: &Manifest| {
-        let host = |name: &str| m.host[name].clone();
-        let ours = m.extra.contains_key(ROTATION);
-        (ours, m.label.clone(), m.path.clone(), m.reflector.address.clone(), host("machine_id"), host("name"))
-    };
-    let ours = of(current);
-    let (removed, left) =
-        fathom_recording::remove_old(parent, before, |m| m.id != current.id && of(m) == ours);
+/// Removes what `--keep` does not keep any more of what the run that has begun then recorded, and now goes on in this recording.
+pub(super) fn remove_old(current: &Manifest, dir: &std::path::Path, begun: Timestamp) {
+    let (removed, left) = fathom_recording::remove_old(current, dir, begun, Timestamp::now());
     for dir in removed {
         tracing::info!(dir = %dir.display(), "removed: older than --keep");
     }

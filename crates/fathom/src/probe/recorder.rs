@@ -83,6 +83,8 @@ pub(super) struct RunRecorder<'a> {
     /// Each path's files of rows that are not written any more, and why.
     table_errors: Vec<Vec<String>>,
     stop: Stop,
+    /// The latest that was told, by both clocks: when the run ended is when a probing thread told its last.
+    told: Option<(Timestamp, u64)>,
     /// A probing thread ended without its last message.
     abandoned: bool,
     /// Whether a full disk ends the run.
@@ -119,6 +121,7 @@ impl<'a> RunRecorder<'a> {
             troubles,
             table_errors,
             stop,
+            told: None,
             abandoned: false,
             exit_on_full: false,
         }
@@ -330,6 +333,7 @@ impl<'a> RunRecorder<'a> {
 
     fn event(&mut self, path: u32, event: &Event) {
         let p = path as usize;
+        self.note_time(event);
         self.updates.push((p, Update::Event(event.clone())));
         if let Some(rotating) = &mut self.rotating {
             rotating.event(p, event);
@@ -360,6 +364,12 @@ impl<'a> RunRecorder<'a> {
             });
         }
         self.happened(path, event);
+    }
+
+    fn note_time(&mut self, event: &Event) {
+        if self.told.is_none_or(|(_, latest_ns)| latest_ns <= event.mono_ns) {
+            self.told = Some((event.at, event.mono_ns));
+        }
     }
 
     /// Tells those who listen of an event.
@@ -394,6 +404,7 @@ impl<'a> RunRecorder<'a> {
 
     fn pass_on(&mut self, p: usize, events: Vec<Event>) {
         for event in events {
+            self.note_time(&event);
             if let EventKind::RecordingResumed { .. } = event.kind {
                 let waits = self.sinks[p].recorder.as_ref().is_some_and(Recorder::waits_for_room);
                 self.troubles[p].went_on(waits);
@@ -459,11 +470,16 @@ impl<'a> RunRecorder<'a> {
     }
 
     fn close(&mut self) {
+        // Not now: that the recordings are closed, one after the other, and what this thread rested before, is no part of what was measured.
+        let told = self.told.unwrap_or_else(|| (Timestamp::now(), mono_ns()));
         for p in 0..self.sinks.len() {
             let error = self.abandoned.then_some(PROBING_FAILED);
             if let Some(recorder) = &mut self.sinks[p].recorder {
-                let ended_ns = mono_ns();
-                let finished = recorder.finish_with(Timestamp::now(), ended_ns, error).map(drop);
+                // One that a seam began after the last was told.
+                let began =
+                    recorder.manifest().clock_anchors.first().map(|anchor| (anchor.utc, anchor.mono_ns));
+                let (ended_at, ended_ns) = began.filter(|began| began.1 > told.1).unwrap_or(told);
+                let finished = recorder.finish_with(ended_at, ended_ns, error).map(drop);
                 lock(&self.live)[p].recorded_ns.1 = Some(ended_ns);
                 self.told_by_recorder(p);
                 if let Err(e) = finished {

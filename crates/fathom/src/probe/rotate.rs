@@ -24,6 +24,8 @@ const CATCHES_UP_FOR_NS: u64 = 5_000_000_000;
 /// [`Rotating::closed`] now and then, and at the end.
 pub(super) struct Rotating<'a> {
     config: &'a Config,
+    /// When the run began.
+    begun: Timestamp,
     boundaries: Boundaries,
     tallies: Vec<Tally>,
     /// When a boundary was crossed, by the monotonic clock.
@@ -41,7 +43,8 @@ impl<'a> Rotating<'a> {
         let tallies = config.paths.iter().map(|_| Tally::default()).collect();
         let boundaries = Boundaries::new(every_ns, anchor().utc_ns);
         let (closing, unclosed) = (Closing::default(), Unclosed::default());
-        Some(Self { config, boundaries, tallies, due_since_ns: None, closing, unclosed })
+        let begun = Timestamp::now();
+        Some(Self { config, begun, boundaries, tallies, due_since_ns: None, closing, unclosed })
     }
 
     /// A sample that the recorder of this path is given.
@@ -95,11 +98,11 @@ impl<'a> Rotating<'a> {
                 }
             }
         }
-        let (rotation, mono_ns) = (self.config.operate.rotation, now.mono_ns);
+        let (begun, mono_ns) = (self.begun, now.mono_ns);
         let unclosed = self.unclosed.clone();
         self.closing.begin(ends, move |Ending { recorder, current, dir, .. }| {
             let finished = unclosed.close(recorder, current.started_at, mono_ns);
-            keep::remove_old(rotation, current, dir, Timestamp::now());
+            keep::remove_old(current, dir, begun);
             finished
         });
     }

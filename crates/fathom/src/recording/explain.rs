@@ -1,28 +1,32 @@
 //! `fathom recording explain`: the story of a run, from its recording alone.
 
 use super::progress::Progress;
+use super::readable;
 use crate::exit::Failure;
 use crate::output::{self, tell};
-use fathom_core::event::Event;
+use fathom_core::event::{Event, EventKind};
 use fathom_core::marks;
-use fathom_core::story::{
-    Confidence, Gathered, Gatherer, Labelled, Line, Measured, Page, State, merged, tell,
-};
+use fathom_core::story::{Confidence, Gathered, Gatherer, Labelled, Line, Measured, Page, State, merged};
 use fathom_core::text::{count, lines_cleaned};
-use fathom_recording::{Entry, Recording, recordings_in};
+use fathom_recording::{Entry, Recording};
 use jiff::Timestamp;
 use serde_json::json;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+/// Events among which a recording says which one it continues.
+const BEFORE_ANYTHING: usize = 8;
 
 /// Arguments of `fathom recording explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Times are UTC. Confidence says how sure a verdict is: high, medium, low, or none where why is not known
-(docs/verdicts.md). Several recordings make one story, in the order of time.
+(docs/verdicts.md). Several recordings make one story, in the order of time; those of a rotation (--rotate) that \
+follow one another are one run, and the story has what went on over a seam once.
 
 Examples:
   fathom recording explain recordings/zone1-20260102T030405Z
+  fathom recording explain kept
   fathom recording explain DIR --json | jq 'select(.verdict == \"path_down\")'")]
 pub(super) struct Args {
     /// Recordings, a running one too; or directories that hold recordings
@@ -36,9 +40,22 @@ pub(super) struct Args {
 /// Runs `fathom recording explain`.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut damaged = false;
+    let mut recordings = Vec::new();
+    let dirs = readable(&args.dirs);
+    for dir in &dirs {
+        match Recording::open(dir).map_err(|e| failure(&e)) {
+            Ok(recording) => recordings.push(recording),
+            // It hides none of the others.
+            Err(failure) if dirs.len() > 1 => {
+                failure.report();
+                damaged = true;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
     let mut stories = Vec::new();
-    for dir in &args.dirs.iter().flat_map(|dir| recordings_in(dir)).collect::<Vec<_>>() {
-        let (story, unreadable) = read(dir)?;
+    for run in runs(recordings) {
+        let (story, unreadable) = read(&run)?;
         stories.push(story);
         damaged |= unreadable;
     }
@@ -61,40 +78,73 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if damaged { Err(Failure::Told) } else { Ok(()) }
 }
 
-/// Reads a recording; true where part of it is damaged beyond a torn end.
-fn read(dir: &Path) -> Result<(Labelled, bool), Failure> {
-    let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
-    let recording = Recording::open(dir).map_err(failed)?;
-    let running = recording.is_running();
-    let (mut events, mut damage, mut unknown) = (Vec::<Event>::new(), Vec::new(), 0_u64);
-    for entry in recording.events().map_err(failed)? {
-        match entry {
-            Ok(Entry::Known(event)) => events.push(event),
-            Ok(Entry::Other(_)) => unknown += 1,
-            Err(unreadable) => damage.push(unreadable),
+fn failure(error: &fathom_recording::Error) -> Failure {
+    Failure::run(error.to_string())
+}
+
+/// Recordings by their runs: those of a rotation that follow one another are one run, and the story has what went on over a seam once.
+fn runs(mut recordings: Vec<Recording>) -> Vec<Vec<Recording>> {
+    recordings.sort_by_key(|recording| recording.manifest().started_at);
+    let mut runs: Vec<Vec<Recording>> = Vec::new();
+    for recording in recordings {
+        let before = previous(&recording);
+        let goes_on =
+            |run: &&mut Vec<Recording>| run.last().map(|last| &last.manifest().id) == before.as_ref();
+        match runs.iter_mut().find(goes_on) {
+            Some(run) => run.push(recording),
+            None => runs.push(vec![recording]),
         }
+    }
+    runs
+}
+
+/// The recording that this one continues: it says so before anything else.
+fn previous(recording: &Recording) -> Option<String> {
+    recording.events().ok()?.flatten().take(BEFORE_ANYTHING).find_map(|entry| match entry {
+        Entry::Known(Event { kind: EventKind::RecordingContinues { previous, .. }, .. }) => Some(previous),
+        _ => None,
+    })
+}
+
+/// Reads the recordings of a run, in order; true where part of them is damaged beyond a torn end.
+fn read(run: &[Recording]) -> Result<(Labelled, bool), Failure> {
+    let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(Default::default()) };
+    let mut events = Vec::new();
+    let mut is_damaged = false;
+    for recording in run {
+        let found = events_of(recording)?;
+        // Within a run a seam is nothing that happened.
+        let seam = |event: &Event| match event.kind {
+            EventKind::RecordingContinues { .. } => !std::ptr::eq(recording, first),
+            EventKind::RecordingRotated { .. } => !std::ptr::eq(recording, last),
+            _ => false,
+        };
+        events.extend(found.events.into_iter().filter(|event| !seam(event)));
+        is_damaged |= found.is_damaged;
     }
     let (mut gatherer, mut rows) = (Gatherer::new(&events), 0);
     let mut progress = Progress::new("read");
-    let mut samples = recording.samples();
-    for batch in &mut samples {
-        for sample in &batch {
-            gatherer.sample(sample);
-            rows += 1;
+    let (mut damage, mut queries) = (Vec::new(), None);
+    for recording in run {
+        let mut samples = recording.samples();
+        for batch in &mut samples {
+            for sample in &batch {
+                gatherer.sample(sample);
+                rows += 1;
+            }
+            progress.rows(rows);
         }
-        progress.rows(rows);
+        damage.extend(samples.damage().iter().map(|damage| (recording, damage.clone())));
+        let (asked, unreadable) = recording.asked().map_err(|e| failure(&e))?.unzip();
+        damage.extend(unreadable.into_iter().flatten().map(|damage| (recording, damage)));
+        queries = asked.or(queries);
     }
     drop(progress);
-    damage.extend_from_slice(samples.damage());
-    let (queries, unreadable) = recording.asked().map_err(failed)?.unzip();
-    damage.extend(unreadable.unwrap_or_default());
-    for unreadable in &damage {
-        tell!("fathom: {}: {unreadable}", dir.display());
+    for (recording, unreadable) in &damage {
+        tell!("fathom: {}: {unreadable}", recording.dir().display());
+        is_damaged |= !unreadable.torn;
     }
-    if unknown > 0 {
-        tell!("fathom: {}: left out {} of a later version", dir.display(), count(unknown, "event"));
-    }
-    let manifest = recording.manifest();
+    let manifest = last.manifest();
     let reflector = manifest.reflector.resolved.as_ref().unwrap_or(&manifest.reflector.address);
     let measured = Measured {
         label: manifest.label.clone(),
@@ -102,23 +152,54 @@ fn read(dir: &Path) -> Result<(Labelled, bool), Failure> {
         mode: manifest.probe["mode"].as_str().unwrap_or("unknown").to_owned(),
         size: manifest.probe["size"].as_u64().unwrap_or(0) as u32,
         interval_ns: manifest.probe["interval_ns"].as_u64(),
-        started_at: manifest.started_at,
+        started_at: first.manifest().started_at,
         ended_at: manifest.ended_at,
-        state: match (manifest.ended_at, running) {
+        state: match (manifest.ended_at, last.is_running()) {
             (Some(_), _) => State::Finished,
             (None, true) => State::Running,
             (None, false) => State::Interrupted,
         },
     };
     let gathered = Gathered { queries, ..gatherer.finish() };
+    let mut story = fathom_core::story::tell(&measured, &events, &gathered);
+    if run.len() > 1
+        && let Some(heading) = story.first_mut()
+    {
+        heading.evidence.insert(0, format!("{} of one rotation", count(run.len() as u64, "recording")));
+    }
     let marks = manifest.marks();
-    let marks = marks.iter().map(|mark| first(measured.started_at, marks::in_words(mark)));
-    let lines = marks.chain(tell(&measured, &events, &gathered)).collect();
-    Ok(((measured.label, lines), damage.iter().any(|unreadable| !unreadable.torn)))
+    let marks = marks.iter().map(|mark| line_before(measured.started_at, marks::in_words(mark)));
+    let lines = marks.chain(story).collect();
+    Ok(((measured.label, lines), is_damaged))
+}
+
+/// What a log says, and whether part of it is damaged beyond a torn end.
+struct Log {
+    events: Vec<Event>,
+    is_damaged: bool,
+}
+
+fn events_of(recording: &Recording) -> Result<Log, Failure> {
+    let (mut events, mut is_damaged, mut unknown) = (Vec::new(), false, 0_u64);
+    for entry in recording.events().map_err(|e| failure(&e))? {
+        match entry {
+            Ok(Entry::Known(event)) => events.push(event),
+            Ok(Entry::Other(_)) => unknown += 1,
+            Err(unreadable) => {
+                tell!("fathom: {}: {unreadable}", recording.dir().display());
+                is_damaged |= !unreadable.torn;
+            }
+        }
+    }
+    if unknown > 0 {
+        let unknown = count(unknown, "event");
+        tell!("fathom: {}: left out {unknown} of a later version", recording.dir().display());
+    }
+    Ok(Log { events, is_damaged })
 }
 
 /// A line that comes before what happened.
-fn first(at: Timestamp, statement: String) -> Line {
+fn line_before(at: Timestamp, statement: String) -> Line {
     let (connection, evidence, cause, verdict) = (None, Vec::new(), None, None);
     Line { at, connection, statement, evidence, cause, verdict, confidence: Confidence::High }
 }

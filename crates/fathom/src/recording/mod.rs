@@ -8,8 +8,9 @@ mod summary;
 mod verify;
 
 use crate::exit::Failure;
+use crate::output::tell;
 use clap::Subcommand;
-use fathom_recording::recordings_in;
+use fathom_recording::{Begun, recordings_in};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `fathom recording`.
@@ -50,6 +51,22 @@ struct Done {
     sound: bool,
     /// Somebody still reads what is printed.
     read: bool,
+}
+
+/// The recordings that these directories stand for, for whoever reads them. Where there are others, it leaves out one
+/// that a probe had only begun, and says so.
+fn readable(dirs: &[PathBuf]) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = dirs.iter().flat_map(|dir| recordings_in(dir)).collect();
+    if all.iter().any(|dir| Begun::of(dir).is_none()) {
+        all.retain(|dir| match Begun::of(dir) {
+            Some(begun) => {
+                tell!("fathom: {}: {begun}", dir.display());
+                false
+            }
+            None => true,
+        });
+    }
+    all
 }
 
 /// Does something with each recording that these directories stand for. One that cannot be read hides none of the others.

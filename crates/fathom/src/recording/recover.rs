@@ -4,7 +4,7 @@ use super::{Done, each};
 use crate::exit::Failure;
 use crate::output;
 use fathom_core::text::{cleaned, count};
-use fathom_recording::Recovery;
+use fathom_recording::{Begun, Recovery};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,8 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
         let name = directory.display().to_string();
         let dir = cleaned(&name);
         lines.push(if done.ended_at.is_none() {
-            format!("{dir}: nothing was recorded: its probe ended as soon as it had begun")
+            let begun = Begun::of(directory).unwrap_or(Begun::Shared);
+            format!("{dir}: {begun}")
         } else if done.needed {
             let Recovery { rows, lost, queries_lost, torn_bytes, .. } = done;
             let lost = match lost {

@@ -1,7 +1,7 @@
 //! `fathom recording summary`: what a recording amounts to, as the probe itself would have said.
 
 use super::progress::Progress;
-use super::{Done, each};
+use super::{Done, each, readable};
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::throughput::summary::{Recorded, Summary};
@@ -31,7 +31,7 @@ pub(super) struct Args {
 
 /// Runs `fathom recording summary`.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    each(&args.dirs, |dir| {
+    each(&readable(&args.dirs), |dir| {
         let (text, sound) = one(dir, args.json)?;
         Ok(Done { sound, read: output::print("the summary", &text)? })
     })
@@ -77,7 +77,7 @@ pub(super) struct Amounts {
 /// Reads a recording to its end, and names what cannot be read.
 pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
-    let mut statistics = Statistics::with_gaps(&recording.manifest().idle_gaps_ns());
+    let mut statistics = Statistics::read_back(&recording.manifest().idle_gaps_ns());
     let (mut recorded, mut search) = (Recorded::default(), AnyRecorded::default());
     let mut tally = Tally::new(&recording.manifest().reflector.address);
     let mut damage = Vec::new();

@@ -5,7 +5,7 @@ use super::{Done, each};
 use crate::exit::Failure;
 use crate::output;
 use fathom_core::text::{cleaned, count};
-use fathom_recording::is_only_begun;
+use fathom_recording::Begun;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -52,10 +52,10 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
         let queries = found.queries.map_or_else(String::new, |n| format!("{}, ", count(n, "query")));
         let name = directory.display().to_string();
         let dir = cleaned(&name);
-        lines.push(if found.events == 0 && is_only_begun(directory) {
-            format!("{dir}: nothing was recorded: its probe ended as soon as it had begun")
-        } else {
-            format!("{dir}: {verdict} ({rows}, {queries}{events}{running})")
+        let begun = Begun::of(directory).filter(|_| found.events == 0);
+        lines.push(match begun {
+            Some(begun) => format!("{dir}: {begun}"),
+            None => format!("{dir}: {verdict} ({rows}, {queries}{events}{running})"),
         });
         output::print("the result", &(lines.join("\n") + "\n"))?
     };

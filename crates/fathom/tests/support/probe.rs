@@ -161,9 +161,27 @@ pub(crate) fn waited_ns_of(pid: u32, names: &[&str]) -> BTreeMap<String, u64> {
     waited
 }
 
-/// Asserts that `fathom recording verify` finds nothing wrong.
+/// Asserts that `fathom recording verify` finds nothing wrong, and that what its summary counts adds up.
 pub(crate) fn assert_sound(dir: &Path) {
-    must(super::FATHOM, &["recording", "verify", &dir.display().to_string()]);
+    let dir = dir.display().to_string();
+    must(super::FATHOM, &["recording", "verify", &dir]);
+    let summary = must(super::FATHOM, &["recording", "summary", "--json", &dir]);
+    for summary in summary.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")) {
+        // Of a throughput test, a search or an application it is another object.
+        if summary["not_recorded"].is_object() {
+            assert_adds_up(&summary);
+        }
+    }
+}
+
+/// The law of each recording's summary: every sample that was due is answered, unanswered, corrupt, not sent, or told as lost.
+fn assert_adds_up(summary: &Value) {
+    let number = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("{name}: {summary}"));
+    let resolved: u64 = ["answered", "unanswered", "corrupt"].map(number).iter().sum();
+    assert_eq!(number("samples"), resolved, "{summary}");
+    let lost = summary["not_recorded"].as_object().expect("them").values();
+    let lost: u64 = lost.map(|n| n.as_u64().expect("a count")).sum();
+    assert_eq!(number("due"), resolved + number("not_sent") + lost, "{summary}");
 }
 
 /// Everything below a directory, hidden files too, as paths relative to it.

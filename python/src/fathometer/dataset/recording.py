@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -50,6 +50,8 @@ _MADE: Final = (
 """What is made of events when it is first asked for."""
 _MOST_PROGRESS: Final = 1_000
 """Bytes that are read of what says how many requests were due."""
+_BEGUN: Final = frozenset({LOCK, ".reserve", ".seam", PROGRESS, MANIFEST})
+"""What a probe leaves that is killed before its recording has a manifest (until then it ends in `.tmp`)."""
 MOST_CONNECTIONS: Final = 10_000
 """Connections whose first samples are looked at."""
 
@@ -329,12 +331,27 @@ def recordings_in(path: Place) -> Iterator[Place]:
             below.clear()  # A recording holds no others.
             yield directory
     if count == 0:
+        if isinstance(path, FilePath) and _is_only_begun(names_in(path)) and not _is_locked(path / LOCK):
+            raise NothingRecordedError(
+                "open recording",
+                f"{path}: nothing was recorded: its probe ended as soon as it had begun",
+                "the directory holds nothing, and may be removed",
+            )
         if any(name.startswith("samples-") for name in names_in(path)):
             what, remedy = f"{path} has samples but no {MANIFEST}", f"restore {MANIFEST} from a copy"
         else:
             what = f"{path} holds no recording (no {MANIFEST} in it or below)"
             remedy = OTHER_DIRECTORY
         raise FathometerError("open recording", what, remedy)
+
+
+class NothingRecordedError(FathometerError):
+    """A directory that a probe had only begun when it was killed: nothing is missing without it."""
+
+
+def _is_only_begun(names: Collection[str]) -> bool:
+    """Whether there is a probe's lock and nothing else; as `Begun::Empty` of the binary."""
+    return LOCK in names and all(name.removesuffix(".tmp") in _BEGUN for name in names)
 
 
 def open_recording(directory: str | os.PathLike[str] | RemotePath) -> Recording:

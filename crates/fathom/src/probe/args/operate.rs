@@ -11,7 +11,7 @@ pub(crate) struct OperateArgs {
     /// Go on in a new recording each such period, at its boundary in UTC (1d: at midnight); nothing is lost between two. --record then names the directory that holds them
     #[arg(long, value_name = "DURATION", value_parser = period_of_recordings, conflicts_with_all = ["no_record", "throughput"])]
     pub(crate) rotate: Option<Duration>,
-    /// Remove whole recordings of this rotation that ended longer ago than this
+    /// Remove whole recordings of this rotation that ended longer ago than this, also those of earlier runs whose own --keep is over
     #[arg(long, value_name = "DURATION", value_parser = values::duration, requires = "rotate")]
     pub(crate) keep: Option<Duration>,
     /// Print a line about each target so often (counts, p50 and p99 of the interval, availability so far); with --json one object a line

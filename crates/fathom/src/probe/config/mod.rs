@@ -7,7 +7,7 @@ mod settings;
 mod target;
 
 pub(crate) use load::LoadPlan;
-pub(crate) use operate::{Command, Operate, Rotation};
+pub(crate) use operate::{Command, Operate};
 pub(crate) use polite::{POLITE_IN_ALL, POLITE_PER_CONNECTION};
 pub(crate) use target::{Path, Target};
 

@@ -1,0 +1,64 @@
+//! The directory of a recording: who may write in it, and what is removed when nobody does.
+
+use super::{progress, seam};
+use crate::disk::Disk;
+use crate::{EVENTS, Error, LOCK, MANIFEST, RESERVE};
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::path::Path;
+
+pub(super) fn is_there(dir: &Path) -> bool {
+    dir.as_os_str().is_empty() || dir.symlink_metadata().is_ok()
+}
+
+/// Makes directories durable that were made: the name of each stands in the one above it.
+pub(super) fn sync_above(disk: &dyn Disk, made: &[&Path]) -> Result<(), Error> {
+    for dir in made.iter().filter_map(|dir| dir.parent()) {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        match disk.sync_dir(dir) {
+            // One that may be written to and not be listed.
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                tracing::debug!(dir = %dir.display(), "its names cannot be synced");
+            }
+            synced => synced.map_err(Error::io("sync", dir))?,
+        }
+    }
+    Ok(())
+}
+
+/// Takes the lock that a writer of `dir` holds.
+pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<File, Error> {
+    let path = dir.join(LOCK);
+    let file = disk.append_to(&path).map_err(Error::io("create", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Running { dir: dir.to_owned() }),
+        Err(TryLockError::Error(e)) => Err(Error::io("lock", &path)(e)),
+    }
+}
+
+/// Removes what only a running recording needs. A leftover does no harm.
+pub(crate) fn tidy(disk: &dyn Disk, dir: &Path) {
+    // Without `.progress` it would say something else.
+    seam::remove(disk, dir);
+    progress::remove(disk, dir);
+    give_up(disk, dir);
+}
+
+/// Removes what is nobody's once the writer is gone.
+pub(super) fn give_up(disk: &dyn Disk, dir: &Path) {
+    let _ = disk.remove(&dir.join(RESERVE));
+    let _ = disk.remove(&dir.join(LOCK));
+}
+
+pub(super) fn holds_recording(dir: &Path) -> Result<bool, Error> {
+    let entries = std::fs::read_dir(dir).map_err(Error::io("list", dir))?;
+    for entry in entries {
+        let name = entry.map_err(Error::io("list", dir))?.file_name();
+        let name = name.to_string_lossy();
+        if name == MANIFEST || name == EVENTS || name.starts_with("samples-") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
