@@ -47,7 +47,7 @@ pub use row::{CANCELLED, End, LATE, NOT_WAITED_FOR, Query};
 pub use split::{PARTIES, Part, Party, Split};
 pub use state::{ServerState, Since};
 pub use sweep::Setting;
-pub use timeline::Timeline;
+pub use timeline::{AGAIN_NS, Timeline};
 pub use verdict::{Confidence, Verdict};
 
 /// A round trip of the path, beside a query: what it was by the samples of these moments.
