@@ -5,6 +5,7 @@ use crate::error::{Refusal, Unasked};
 use crate::limit::{Limit, is_ended};
 use crate::reader::{Item, Reader, whole};
 use crate::stood::Clock;
+use crate::stranger::{POSTGRES, broke_off, other};
 use crate::target::Secret;
 use crate::{Error, Server, SslMode, Stop, tls};
 use bytes::BytesMut;
@@ -137,10 +138,9 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
     }
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
-    let broke = |e: io::Error| broke(login, &e);
-    channel.send(&request, limit).map_err(broke)?;
+    channel.send(&request, limit).map_err(|e| broke_off(login, &channel, &e, &POSTGRES))?;
     while channel.inbox.is_empty() {
-        more(&mut channel, limit).map_err(broke)?;
+        more(&mut channel, limit).map_err(|e| broke_off(login, &channel, &e, &POSTGRES))?;
     }
     // One byte, and nothing behind it that is not encrypted (CVE-2021-23222).
     let answer = channel.inbox.rest().to_vec();
@@ -148,9 +148,8 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
     match answer.as_slice() {
         b"S" => {
             let home = std::env::var_os("HOME").map(PathBuf::from);
-            let settings = "ssl_max_protocol_version and ssl_ciphers";
             let begun = channel.secure(tls::begin(&login.server, home)?, limit);
-            begun.map_err(|e| not_secured(login, &e, settings))?;
+            begun.map_err(|e| not_secured(login, &e, &tls::POSTGRES))?;
         }
         b"N" if login.server.ssl == SslMode::Prefer => {}
         b"N" => {
@@ -159,9 +158,12 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
             )));
         }
         _ => {
-            return Err(Error::run(format!(
-                "{address} does not speak PostgreSQL's protocol; name the database's own port"
-            )));
+            let unknown = || {
+                Error::run(format!(
+                    "{address} does not speak PostgreSQL's protocol; name the database's own port"
+                ))
+            };
+            return Err(other(login, &channel, &POSTGRES).unwrap_or_else(unknown));
         }
     }
     Ok(channel)
@@ -240,16 +242,25 @@ impl Session {
         self.channel.send(out, limit).map_err(|e| broke(login, &e))
     }
 
+    /// The login broke off.
+    fn broke_off(&self, login: &Login, error: &io::Error) -> Error {
+        broke_off(login, &self.channel, error, &POSTGRES)
+    }
+
     /// The next message that is none of those that may come at any time.
     fn message(&mut self, login: &Login, limit: &Limit) -> Result<Message, Error> {
         loop {
-            match self.reader.next(&mut self.channel.inbox).map_err(|e| broke(login, &e))? {
+            let next = self.reader.next(&mut self.channel.inbox);
+            match next.map_err(|e| self.broke_off(login, &e))? {
                 Some(Item::Message(Message::NoticeResponse(_) | Message::NotificationResponse(_))) => {}
                 Some(Item::Message(message)) => return Ok(message),
                 Some(Item::Row | Item::Copied) => {
                     return Err(Error::run(format!("{} answers what was not asked", login.server.address())));
                 }
-                None => more(&mut self.channel, limit).map_err(|e| broke(login, &e))?,
+                None => {
+                    let came = more(&mut self.channel, limit);
+                    came.map_err(|e| self.broke_off(login, &e))?;
+                }
             }
         }
     }
@@ -390,12 +401,20 @@ pub(crate) fn unreachable(login: &Login, error: &io::Error, in_the_way: &str) ->
     Error::of(error.kind() == io::ErrorKind::ConnectionRefused, line)
 }
 
-/// TLS that did not come about; the server's `settings` say which versions it speaks.
-pub(crate) fn not_secured(login: &Login, error: &io::Error, settings: &str) -> Error {
+/// TLS that did not come about.
+pub(crate) fn not_secured(login: &Login, error: &io::Error, says: &tls::Says) -> Error {
     if is_ended(error) || error.kind() == io::ErrorKind::TimedOut {
         return broke(login, error);
     }
-    tls::refused(&login.server, error, settings)
+    tls::refused(&login.server, error, says)
+}
+
+/// Whether it may be of a server that ends, and does not say so.
+pub(crate) fn passes(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+    )
 }
 
 pub(crate) fn broke(login: &Login, error: &io::Error) -> Error {
@@ -404,12 +423,7 @@ pub(crate) fn broke(login: &Login, error: &io::Error) -> Error {
         io::ErrorKind::TimedOut => "does not answer",
         _ => "broke the connection",
     };
-    // A server that ends may not say so.
-    let passes = matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
-    );
-    Error::of(passes, format!("{} {what}: {error}", login.server.address()))
+    Error::of(passes(error), format!("{} {what}: {error}", login.server.address()))
 }
 
 /// A login that was refused: who, where, and what to do.
@@ -428,6 +442,8 @@ fn refused(login: &Login, refusal: &Refusal) -> Error {
             }
             _ => "wait until other sessions have ended, or raise max_connections",
         },
+        "42501" => "grant the user CONNECT on the database, or name another",
+        "57P03" => "wait until the server has begun",
         "08P01" if login.read_only => {
             "a pooler may not take startup options: see ignore_startup_parameters, or use --query"
         }
