@@ -24,6 +24,7 @@ mod inbox;
 mod limit;
 mod link;
 mod lock;
+mod login;
 mod looks;
 mod measured;
 mod mysql;

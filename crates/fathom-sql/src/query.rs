@@ -3,10 +3,10 @@
 use crate::beside::Beside;
 use crate::error::{Loss, Trouble};
 use crate::limit::is_ended;
+use crate::login::Login;
 use crate::looks::Looks;
 use crate::patience::{Heeded, Patience};
 use crate::protocol::{Protocol, Step, Watch};
-use crate::session::Login;
 use crate::under_way::{Habits, ROOM_EVERY_NS, UnderWay};
 use crate::work::work_until;
 use crate::{Config, Stop};

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::channel::Channel;
 use crate::limit::is_ended;
-use crate::session::{Login, broke, passes};
+use crate::login::{Login, broke, passes};
 use std::io::ErrorKind;
 
 /// A kind of server.

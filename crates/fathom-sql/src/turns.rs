@@ -4,9 +4,9 @@
 
 use crate::connections::Begin;
 use crate::counts::{Counting, Counts, Tally};
+use crate::login::Login;
 use crate::protocol::{Facts, Protocol};
 use crate::query::Asker;
-use crate::session::Login;
 use crate::{Config, Error, tds};
 use fathom_core::interleave::Interleave;
 use fathom_core::query::{Asked, Counted, Logins, Query, Setting};

@@ -201,15 +201,15 @@ fn stranger(says: &'static [u8], closes: bool) -> String {
 /// Another protocol on the port, a port that nobody serves, one that closes: "broke the connection", "does not answer" (a stranger).
 #[test]
 fn who_answers_in_another_protocol_is_named_and_who_says_nothing_too() {
+    const MYSQL: &[u8] = b"\x4a\0\0\0\x0a8.4.3\0";
+    const TDS: &[u8] = b"\x04\x01\0\x2b\0\0\x01\0\0\0\x1a\0\x06";
+    const POSTGRES: &[u8] = b"E\0\0\0\x30SFATAL\0VFATAL\0C0A000\0Mno\0\0";
     let told = |scheme: &str, address: &str, mode: &str| {
         let mut command = Command::new(FATHOM);
         command.args(["sql", &format!("{scheme}://me@{address}/d?sslmode={mode}"), "--query", "SELECT 1"]);
         command.args(["--connect-timeout", "700ms"]).env("HOME", "/nonexistent");
         line(&command.output().unwrap(), 1)
     };
-    const MYSQL: &[u8] = b"\x4a\0\0\0\x0a8.4.3\0";
-    const TDS: &[u8] = b"\x04\x01\0\x2b\0\0\x01\0\0\0\x1a\0\x06";
-    const POSTGRES: &[u8] = b"E\0\0\0\x30SFATAL\0VFATAL\0C0A000\0Mno\0\0";
     let [mysql, tds, postgres, ssh] =
         [MYSQL, TDS, POSTGRES, b"SSH-2.0-OpenSSH_9.2\r\n"].map(|says| stranger(says, false));
     let (silent, closing) = (stranger(b"", false), stranger(b"", true));

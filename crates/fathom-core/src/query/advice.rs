@@ -191,7 +191,7 @@ mod tests {
             told[0].clone()
         };
         for (connections, is_here) in [(1, false), (1, true), (8, false), (8, true)] {
-            let told = line(Evidence { connections, is_here, ..stopped });
+            let told = line(Evidence { is_here, connections, ..stopped });
             assert!(
                 told.starts_with("this machine kept fathom from running for 4.00s of the 5.00s"),
                 "{told}"
