@@ -352,7 +352,8 @@ mod tests {
     impl Numbered {
         fn begin(login: &Login, _: &Config) -> Result<Box<dyn Protocol>, Error> {
             let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-            let channel = Channel::connect(nobody.local_addr().unwrap(), &login.limit()).unwrap();
+            let channel = Channel::connect(nobody.local_addr().unwrap(), &login.limit());
+            let channel = channel.map_err(|e| Error::run(e.to_string()))?;
             let mut open = lock(&OPEN);
             open.1 += 1;
             let number = open.1;
