@@ -48,7 +48,7 @@ pub use row::{CANCELLED, End, LATE, NOT_WAITED_FOR, Query};
 pub use split::{PARTIES, Part, Party, Split};
 pub use state::{ServerState, Since};
 pub use sweep::Setting;
-pub use timeline::Timeline;
+pub use timeline::{AGAIN_NS, Timeline};
 pub use verdict::{Confidence, Verdict};
 pub use worked::Span;
 

@@ -10,6 +10,7 @@ use fathom_core::event::EventKind;
 use fathom_core::query::{Asked, Connection, Counted, MOST_CONNECTIONS, Outcome, Setting};
 use fathom_core::text::count;
 use files::Files;
+use std::net::SocketAddr;
 
 impl Recording {
     /// What its queries came to, and what of them cannot be read; `None`: it is a recording of something else.
@@ -28,6 +29,7 @@ impl Recording {
                 0 | 1 => vec![],
                 several => vec![Connection::default(); several as usize],
             },
+            is_here: self.is_of_this_host(),
             recording: Some(self.dir().display().to_string()),
             ..Asked::default()
         };
@@ -51,6 +53,7 @@ impl Recording {
                     asked.counted = Counted::of(&result["server_counted"]);
                     asked.unanswered_beside = result["unanswered_beside"].as_u64();
                     asked.unrecorded = result["unrecorded"].as_u64();
+                    asked.kept_ns = result["kept_from_running_ns"].as_u64();
                     told =
                         result["queries"].as_u64().map(|n| n.saturating_sub(asked.unrecorded.unwrap_or(0)));
                 }
@@ -92,6 +95,14 @@ impl Recording {
             _ => {}
         }
         Ok(Some((outcome, damage)))
+    }
+
+    /// Whether the server's address was one of the host's own that asked.
+    fn is_of_this_host(&self) -> bool {
+        let resolved = self.manifest().reflector.resolved.as_deref();
+        resolved
+            .and_then(|resolved| resolved.parse::<SocketAddr>().ok())
+            .is_some_and(|remote| remote.ip().is_loopback())
     }
 
     /// How many connections asked side by side; recordings of earlier versions have one.

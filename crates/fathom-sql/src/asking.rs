@@ -415,6 +415,7 @@ fn row(connection: u64, due_ns: u64, answer: Answer, is_cancelled: bool) -> Quer
         looks: answer.looks,
         split: answer.split,
         server_wait: answer.server_wait,
+        kept_ns: answer.kept_ns,
         error: answer.error.as_ref().map(|trouble| failed::words(trouble, is_cancelled)),
         is_first: false,
         setting: None,

@@ -20,6 +20,8 @@ const READ_BYTES: usize = 64 << 10;
 const KERNEL_TICK_NS: u64 = 10_000_000;
 /// Bytes that TLS takes at once: less than rustls keeps of what was not sent yet (64 KiB).
 const TLS_BYTES: usize = 16 << 10;
+/// By so many one who answers is known.
+const HEARD_BYTES: usize = 16;
 
 /// See the module.
 pub(crate) struct Channel {
@@ -30,6 +32,8 @@ pub(crate) struct Channel {
     sealed: Vec<u8>,
     /// The other end said under TLS that nothing more comes; what follows is nobody's.
     is_closed: bool,
+    /// The first bytes that came, before anything was taken for TLS.
+    heard: Vec<u8>,
     /// Read and not yet taken.
     pub(crate) inbox: Inbox,
 }
@@ -50,7 +54,13 @@ impl Channel {
         let stream = set_up(remote, limit)?;
         // Without stamps a wait ends when this thread runs again.
         let stamps = timestamps::enable_received(&stream).is_ok();
-        Ok(Self { stream, tls: None, stamps, sealed: Vec::new(), is_closed: false, inbox: Inbox::default() })
+        let (sealed, heard, inbox) = (Vec::new(), Vec::new(), Inbox::default());
+        Ok(Self { stream, tls: None, stamps, sealed, is_closed: false, heard, inbox })
+    }
+
+    /// How what the other end said begins.
+    pub(crate) fn heard(&self) -> &[u8] {
+        &self.heard
     }
 
     pub(crate) fn is_encrypted(&self) -> bool {
@@ -185,6 +195,11 @@ impl Channel {
             to.reserve(bytes);
             (rustix::io::read(&self.stream, spare_capacity(to))?, None)
         };
+        let wanted = HEARD_BYTES.saturating_sub(self.heard.len()).min(read);
+        if wanted > 0 {
+            let from = to.len() - read;
+            self.heard.extend_from_slice(&to[from..from + wanted]);
+        }
         let now = mono_ns();
         // Both clocks are read within a microsecond; a stamp of a clock that was stepped is bounded by its user.
         let ago = stamp.map_or(0, |stamp| u64::try_from(utc_ns() - stamp).unwrap_or(0));

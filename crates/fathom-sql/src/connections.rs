@@ -1,8 +1,8 @@
 //! Several connections that ask side by side: their logins, and what the run makes of one that is lost.
 
 use crate::lock::lock;
+use crate::login::Login;
 use crate::protocol::{Protocol, Watch};
-use crate::session::Login;
 use crate::{Config, Error};
 use fathom_core::query::MOST_CONNECTIONS;
 use fathom_core::text::count;

@@ -3,8 +3,8 @@
 
 use crate::connections::Begin;
 use crate::lock::lock;
+use crate::login::Login;
 use crate::protocol::{Protocol, Shown, Waits, Watch};
-use crate::session::Login;
 use crate::{Config, Error};
 use fathom_core::query::Counted;
 use std::sync::{Arc, Mutex};

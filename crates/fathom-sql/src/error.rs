@@ -79,6 +79,8 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     /// The connection is at its end.
     pub(crate) is_fatal: bool,
+    /// How grave SQL Server says that it is; 0: the server tells no such thing.
+    pub(crate) severity: u8,
     /// Where in its source a server says so, which is in no language; empty: it does not tell.
     pub(crate) routine: String,
     /// It lets no session idle for so long: `ERRCODE_IDLE_SESSION_TIMEOUT` (57P05), `ER_CLIENT_INTERACTION_TIMEOUT` (4031).

@@ -3,10 +3,10 @@
 use crate::Stop;
 use crate::channel::set_up;
 use crate::limit::Limit;
+use crate::login::Login;
 use crate::measured::Echo;
 use crate::mysql::Mysql;
 use crate::record::Record;
-use crate::session::Login;
 use crate::stood::Clock;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -2,9 +2,8 @@
 //! Both by the kernel, where it tells: what this side, or a server's process, was late with is none of the path's.
 
 use fathom_core::event::TcpInfo;
+use fathom_core::query::AGAIN_NS;
 
-/// What is sent again is sent again after this at the least (`TCP_RTO_MIN`; a set-up after a second).
-const AGAIN_NS: u64 = 200_000_000;
 /// A kernel acknowledges without an answer, that its process has not given, after this (`TCP_DELACK_MIN`).
 const DELAYED_NS: u64 = 40_000_000;
 /// An answer came with its acknowledgement, if it came no later.

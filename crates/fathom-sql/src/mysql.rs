@@ -9,7 +9,7 @@ use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
 use crate::session::{Login, broke, more, not_secured, unreachable};
 use crate::ssl_mode::SslMode;
 use crate::statement::{Dialect, has_parameters, is_several};
-use crate::{Config, Error, Source, tls};
+use crate::{Config, Error, Source, remedy, stranger, tls};
 use fathom_core::query::ServerState;
 use fathom_mysql::{Client, Event, Told, Trouble, Wanted};
 use fathom_os::clock::mono_ns;
@@ -120,7 +120,6 @@ impl Mysql {
     /// Logs in over a connection.
     fn over(channel: Channel, login: &Login, several: bool, limit: &Limit) -> Result<Self, Error> {
         let server = &login.server;
-        let address = server.address();
         let encryption = match server.ssl {
             SslMode::Disable => Wanted::Nothing,
             SslMode::Prefer => Wanted::IfOffered,
@@ -142,13 +141,17 @@ impl Mysql {
             let came = this.event();
             let out = this.client.take_out();
             let sent = this.channel.send(&out, limit);
-            match came.map_err(|trouble| refused(login, &trouble))? {
+            let came = came.map_err(|trouble| {
+                let other = stranger::other(login, &this.channel, &stranger::MYSQL);
+                other.unwrap_or_else(|| refused(login, &trouble))
+            });
+            match came? {
                 Some(Event::Ready) => return Ok(this),
                 Some(Event::Refused(told)) => return Err(not_let_in(login, &told)),
                 Some(Event::Secure) => {
                     sent.map_err(|e| broke(login, &e))?;
                     let tls = tls::begin(server, None)?;
-                    this.channel.secure(tls, limit).map_err(|e| not_secured(login, &e, "tls_version"))?;
+                    this.channel.secure(tls, limit).map_err(|e| not_secured(login, &e, &tls::MYSQL))?;
                     this.client.secured().map_err(|trouble| refused(login, &trouble))?;
                     let out = this.client.take_out();
                     this.channel.send(&out, limit).map_err(|e| broke(login, &e))?;
@@ -156,12 +159,8 @@ impl Mysql {
                 Some(Event::Row | Event::Over | Event::Prepared { .. } | Event::Suspended) => {}
                 None => {
                     sent.map_err(|e| broke(login, &e))?;
-                    more(&mut this.channel, limit).map_err(|e| match e.kind() {
-                        io::ErrorKind::TimedOut if !this.client.is_greeted() => Error::run(format!(
-                            "{address} says nothing, and a server of MySQL's kind speaks first; name the database's own port"
-                        )),
-                        _ => broke(login, &e),
-                    })?;
+                    let came = more(&mut this.channel, limit);
+                    came.map_err(|e| stranger::broke_off(login, &this.channel, &e, &stranger::MYSQL))?;
                 }
             }
         }
@@ -317,7 +316,7 @@ impl Protocol for Mysql {
         format!("SELECT REPEAT('x', {row_bytes}) AS body FROM {} LIMIT {rows}", made.join(" CROSS JOIN "))
     }
 
-    fn remedy(&self, _: &Refusal, sql: &str, config: &Config) -> &'static str {
+    fn remedy(&self, refusal: &Refusal, sql: &str, config: &Config) -> &'static str {
         match self.error {
             1064 if !config.simple && is_several(sql, Dialect::Mysql) => {
                 "several statements at once need --simple"
@@ -328,7 +327,6 @@ impl Protocol for Mysql {
             1226 => "that is the user's own limit: wait, or raise it by ALTER USER … WITH …",
             1046 => "name a database, as in mysql://user@host/database",
             1044 | 1142 | 1143 | 1227 | 1370 => "grant the user what it needs",
-            1054 | 1064 | 1065 | 1146 | 1149 | 1305 => "mend the query",
             0 => "write the values into it",
             1295 => "it cannot be prepared: leave --fetch-size out",
             1153 => "the server's max_allowed_packet is too small for the query",
@@ -336,7 +334,7 @@ impl Protocol for Mysql {
             1317 | 1969 | 3024 => "somebody cancelled it, or its max_statement_time is over",
             1792 => "fathom's own queries only read: give yours with --query",
             1148 | 3948 | 4166 => "fathom sends no file of this host to a server",
-            _ => "see the server's log",
+            number => remedy::of_mysql(number, &refusal.code),
         }
     }
 
@@ -406,6 +404,8 @@ fn not_let_in(login: &Login, told: &Told) -> Error {
         1130 => "the server lets nobody in from this host: create the user for it",
         3159 | 4222 => "the server insists on encryption: use sslmode=require, or a stricter one",
         1820 | 1862 => "the password has to be changed",
+        3118 | 4151 => "unlock the account by ALTER USER … ACCOUNT UNLOCK, or log in as another user",
+        3955 => "wait until it may log in again, or unlock the account by ALTER USER … ACCOUNT UNLOCK",
         _ => "see the server's log",
     };
     let (address, words) = (server.address(), refusal_of(told.clone()).words());

@@ -20,7 +20,9 @@ pub(crate) fn password(
         Target::Mssql(_) => ("SQLCMDPASSWORD", true),
         Target::Mysql(_) => ("MYSQL_PWD", true),
     };
-    let password = environment::text(&env, name).map_err(Error::run)?.map(Secret);
+    let password = environment::text(&env, name)
+        .map_err(|why| Error::run(format!("the environment variable {why}")))?
+        .map(Secret);
     if is_alone || password.is_some() {
         return Ok(password);
     }

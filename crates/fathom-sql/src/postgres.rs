@@ -7,7 +7,7 @@ use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
 use crate::reader::Item;
 use crate::session::{Login, Session};
 use crate::statement::{Dialect, has_parameters, is_several};
-use crate::{Config, Error};
+use crate::{Config, Error, remedy};
 use bytes::BytesMut;
 use fathom_core::query::ServerState;
 use postgres_protocol::IsNull;
@@ -166,8 +166,7 @@ impl Protocol for Session {
             "57014" => "somebody cancelled it, or its statement_timeout is over",
             "25006" => "fathom's own queries only read: give yours with --query",
             "42501" => "grant the user what it needs",
-            code if code.starts_with("42") => "mend the query",
-            _ => "see the server's log",
+            code => remedy::of_state(code).unwrap_or("see the server's log"),
         }
     }
 

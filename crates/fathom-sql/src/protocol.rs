@@ -2,7 +2,7 @@
 
 use crate::channel::Channel;
 use crate::error::Refusal;
-use crate::session::Login;
+use crate::login::Login;
 use crate::{Config, Error};
 use fathom_core::query::{Counted, ServerState};
 use serde_json::Value;

@@ -3,10 +3,10 @@
 use crate::beside::Beside;
 use crate::error::{Loss, Trouble};
 use crate::limit::is_ended;
+use crate::login::Login;
 use crate::looks::Looks;
 use crate::patience::{Heeded, Patience};
 use crate::protocol::{Protocol, Step, Watch};
-use crate::session::Login;
 use crate::under_way::{Habits, ROOM_EVERY_NS, UnderWay};
 use crate::work::work_until;
 use crate::{Config, Stop};
@@ -43,6 +43,9 @@ pub(crate) struct Answer {
     pub(crate) kernel: Option<(TcpInfo, TcpInfo)>,
     /// For how long this process did not run, during it and since the one before.
     pub(crate) stood_ns: u64,
+    /// For how long, during it, this machine kept this thread from running, as far as that was noticed: it waited for a processor, or
+    /// the process did not run. Both may be of the same time, so that the longer counts. `None`: nobody knows.
+    pub(crate) kept_ns: Option<u64>,
     /// Why it has no whole answer.
     pub(crate) error: Option<Trouble>,
 }
@@ -104,8 +107,9 @@ impl Asker<'_> {
         let now = mono_ns();
         run.stood(self.running.as_mut(), now);
         let waited_after_ns = self.run_queue.waited_ns();
-        if let Some((before, after)) = waited_ns.zip(waited_after_ns) {
-            run.line.late_within(after.saturating_sub(before));
+        let late_ns = waited_ns.zip(waited_after_ns).map(|(before, after)| after.saturating_sub(before));
+        if let Some(late_ns) = late_ns {
+            run.line.late_within(late_ns);
         }
         let waiting = run.waiting_since_ns;
         run.end_turn(self.looks.as_deref(), now, waiting);
@@ -141,6 +145,7 @@ impl Asker<'_> {
         // An application would not have been done with it.
         let cut_short = is_cut_short.then_some(Trouble::Stopped { is_unanswered: false });
         let error = patience.judged(error).or(cut_short);
+        let kept_ns = late_ns.max(self.running.is_some().then_some(stood_ns));
         let stood_ns = idle_ns + stood_ns;
         Answer {
             began_ns,
@@ -153,6 +158,7 @@ impl Asker<'_> {
             rtt_ns,
             kernel,
             stood_ns,
+            kept_ns,
             error,
         }
     }

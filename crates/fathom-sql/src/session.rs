@@ -3,10 +3,10 @@
 use crate::channel::Channel;
 use crate::error::{Refusal, Unasked};
 use crate::limit::{Limit, is_ended};
+pub(crate) use crate::login::{Login, broke};
 use crate::reader::{Item, Reader, whole};
-use crate::stood::Clock;
-use crate::target::Secret;
-use crate::{Error, Server, SslMode, Stop, tls};
+use crate::stranger::{POSTGRES, broke_off, other};
+use crate::{Error, Server, SslMode, tls};
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::IsNull;
@@ -18,54 +18,6 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-
-/// How a server is reached and logged in to.
-#[derive(Debug, Clone)]
-pub(crate) struct Login {
-    pub(crate) server: Server,
-    pub(crate) remote: SocketAddr,
-    pub(crate) password: Option<Secret>,
-    /// The session may not write.
-    pub(crate) read_only: bool,
-    /// A login, and a question of ours, are to be over within this.
-    pub(crate) within: Duration,
-    /// What ends both sooner.
-    pub(crate) stop: Stop,
-    /// What puts both off.
-    pub(crate) clock: Clock,
-    /// The first request to end the run ends it, and not the second: nothing is lost by it.
-    pub(crate) is_impatient: bool,
-    /// The server lets this user in no more, on whichever connection of the run.
-    pub(crate) barred: Arc<OnceLock<Error>>,
-}
-
-impl Login {
-    /// Of what begins now.
-    pub(crate) fn limit(&self) -> Limit {
-        let limit = Limit::within(self.within, &self.stop, &self.clock);
-        if self.is_impatient { limit.impatient() } else { limit }
-    }
-
-    /// Logs in, unless a login of the run was refused so that no other is to be tried: each further one may count against the user, whom
-    /// servers shut out after some.
-    pub(crate) fn unless_barred<T>(&self, log_in: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-        if let Some(error) = self.barred.get() {
-            return Err(error.clone());
-        }
-        log_in().inspect_err(|error| {
-            if error.is_barred() {
-                _ = self.barred.set(error.clone());
-            }
-        })
-    }
-
-    /// Which the first request to end the run ends.
-    pub(crate) fn impatient(&self) -> Self {
-        Self { is_impatient: true, ..self.clone() }
-    }
-}
 
 /// A session that waits for a query.
 pub(crate) struct Session {
@@ -140,10 +92,9 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
     }
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
-    let broke = |e: io::Error| broke(login, &e);
-    channel.send(&request, limit).map_err(broke)?;
+    channel.send(&request, limit).map_err(|e| broke_off(login, &channel, &e, &POSTGRES))?;
     while channel.inbox.is_empty() {
-        more(&mut channel, limit).map_err(broke)?;
+        more(&mut channel, limit).map_err(|e| broke_off(login, &channel, &e, &POSTGRES))?;
     }
     // One byte, and nothing behind it that is not encrypted (CVE-2021-23222).
     let answer = channel.inbox.rest().to_vec();
@@ -151,9 +102,8 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
     match answer.as_slice() {
         b"S" => {
             let home = std::env::var_os("HOME").map(PathBuf::from);
-            let settings = "ssl_max_protocol_version and ssl_ciphers";
             let begun = channel.secure(tls::begin(&login.server, home)?, limit);
-            begun.map_err(|e| not_secured(login, &e, settings))?;
+            begun.map_err(|e| not_secured(login, &e, &tls::POSTGRES))?;
         }
         b"N" if login.server.ssl == SslMode::Prefer => {}
         b"N" => {
@@ -162,9 +112,12 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
             )));
         }
         _ => {
-            return Err(Error::run(format!(
-                "{address} does not speak PostgreSQL's protocol; name the database's own port"
-            )));
+            let unknown = || {
+                Error::run(format!(
+                    "{address} does not speak PostgreSQL's protocol; name the database's own port"
+                ))
+            };
+            return Err(other(login, &channel, &POSTGRES).unwrap_or_else(unknown));
         }
     }
     Ok(channel)
@@ -244,16 +197,25 @@ impl Session {
         self.channel.send(out, limit).map_err(|e| broke(login, &e))
     }
 
+    /// The login broke off.
+    fn broke_off(&self, login: &Login, error: &io::Error) -> Error {
+        broke_off(login, &self.channel, error, &POSTGRES)
+    }
+
     /// The next message that is none of those that may come at any time.
     fn message(&mut self, login: &Login, limit: &Limit) -> Result<Message, Error> {
         loop {
-            match self.reader.next(&mut self.channel.inbox).map_err(|e| broke(login, &e))? {
+            let next = self.reader.next(&mut self.channel.inbox);
+            match next.map_err(|e| self.broke_off(login, &e))? {
                 Some(Item::Message(Message::NoticeResponse(_) | Message::NotificationResponse(_))) => {}
                 Some(Item::Message(message)) => return Ok(message),
                 Some(Item::Row | Item::Copied) => {
                     return Err(Error::run(format!("{} answers what was not asked", login.server.address())));
                 }
-                None => more(&mut self.channel, limit).map_err(|e| broke(login, &e))?,
+                None => {
+                    let came = more(&mut self.channel, limit);
+                    came.map_err(|e| self.broke_off(login, &e))?;
+                }
             }
         }
     }
@@ -449,26 +411,12 @@ pub(crate) fn unreachable(login: &Login, error: &io::Error, in_the_way: &str) ->
     Error::of(error.kind() == io::ErrorKind::ConnectionRefused, line)
 }
 
-/// TLS that did not come about; the server's `settings` say which versions it speaks.
-pub(crate) fn not_secured(login: &Login, error: &io::Error, settings: &str) -> Error {
+/// TLS that did not come about.
+pub(crate) fn not_secured(login: &Login, error: &io::Error, says: &tls::Says) -> Error {
     if is_ended(error) || error.kind() == io::ErrorKind::TimedOut {
         return broke(login, error);
     }
-    tls::refused(&login.server, error, settings)
-}
-
-pub(crate) fn broke(login: &Login, error: &io::Error) -> Error {
-    let what = match error.kind() {
-        _ if is_ended(error) => "was not waited for any longer",
-        io::ErrorKind::TimedOut => "does not answer",
-        _ => "broke the connection",
-    };
-    // A server that ends may not say so.
-    let passes = matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
-    );
-    Error::of(passes, format!("{} {what}: {error}", login.server.address()))
+    tls::refused(&login.server, error, says)
 }
 
 /// A login that was refused: who, where, and what to do.
@@ -487,6 +435,8 @@ fn refused(login: &Login, refusal: &Refusal) -> Error {
             }
             _ => "wait until other sessions have ended, or raise max_connections",
         },
+        "42501" => "grant the user CONNECT on the database, or name another",
+        "57P03" => "wait until the server has begun",
         "08P01" if login.read_only => {
             "a pooler may not take startup options: see ignore_startup_parameters, or use --query"
         }

@@ -29,19 +29,16 @@ impl SslMode {
             )),
         }
     }
-}
 
-impl std::str::FromStr for SslMode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
+    /// As libpq writes it. The error names what gives it: `sslmode`, or a variable.
+    pub(crate) fn of_libpq(by: &str, text: &str) -> Result<Self, String> {
         match text {
             "disable" => Ok(Self::Disable),
             "prefer" => Ok(Self::Prefer),
             "require" => Ok(Self::Require),
             "verify-ca" => Ok(Self::VerifyCa),
             "verify-full" => Ok(Self::VerifyFull),
-            _ => Err(format!("sslmode={text}: write disable, prefer, require, verify-ca or verify-full")),
+            _ => Err(format!("{by}={text}: write disable, prefer, require, verify-ca or verify-full")),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::environment;
 use crate::ssl_mode::SslMode;
+use fathom_core::query::AGAIN_NS;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -32,6 +33,29 @@ pub(crate) enum Roots {
 impl From<OsString> for Roots {
     fn from(name: OsString) -> Self {
         if name == "system" { Self::System } else { Self::File(name.into()) }
+    }
+}
+
+/// What a database cannot be named by.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// The URL.
+    #[error("the URL of the database: {0}")]
+    Url(String),
+    /// A variable of the environment that says what the URL does not.
+    #[error("the environment variable {0}")]
+    Variable(String),
+}
+
+impl From<String> for Unreadable {
+    fn from(why: String) -> Self {
+        Self::Url(why)
+    }
+}
+
+impl From<&str> for Unreadable {
+    fn from(why: &str) -> Self {
+        Self::Url(why.to_owned())
     }
 }
 
@@ -135,7 +159,7 @@ impl Target {
     /// (`Get-NetTCPSetting` of its Internet template, which is the longer).
     pub(crate) fn sends_again_after_ns(&self) -> u64 {
         match self {
-            Self::Postgres(_) | Self::Mysql(_) => 200_000_000,
+            Self::Postgres(_) | Self::Mysql(_) => AGAIN_NS,
             Self::Mssql(_) => 300_000_000,
         }
     }
@@ -150,7 +174,7 @@ impl Target {
     }
 
     /// Reads a URL; `env` gives environment variables.
-    pub fn parse(url: &str, env: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
+    pub fn parse(url: &str, env: impl Fn(&str) -> Option<OsString>) -> Result<Self, Unreadable> {
         let (scheme, rest) =
             url.split_once("://").ok_or("write a URL, as in postgres://user@host:5432/database")?;
         let own = match scheme {
@@ -160,7 +184,8 @@ impl Target {
             _ => {
                 return Err(format!(
                     "{scheme}:// is no database that is measured; write postgres://user@host:5432/database, mysql:// or mssql://"
-                ));
+                )
+                .into());
             }
         };
         let is_postgres = own.port == POSTGRES.port;
@@ -170,13 +195,14 @@ impl Target {
         let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
         // As JDBC writes settings: a password may be among them, which no name is to be told with.
         if [user, database].iter().any(|name| name.contains(';')) {
-            return Err(format!("write %3B for a ; in a name, as in {scheme}://user@host/database"));
+            return Err(format!("write %3B for a ; in a name, as in {scheme}://user@host/database").into());
         }
         let (host, port) = host_and_port(place, own.port)?;
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         // The first that is there; what follows it is not looked at.
         let first = |url: Option<String>, names: &[Option<&str>]| {
-            let mut variables = names.iter().flatten().map(|name| environment::text(&env, name));
+            let text = |name| environment::text(&env, name).map_err(Unreadable::Variable);
+            let mut variables = names.iter().flatten().map(|name| text(name));
             url.map_or_else(|| variables.find_map(Result::transpose).transpose(), |text| Ok(Some(text)))
         };
         let user = first(some(decoded(user)?), &[own.user, Some("USER")])?
@@ -184,8 +210,7 @@ impl Target {
         let users = || if own.has_users_database { user.clone() } else { String::new() };
         let database = first(some(decoded(database)?), &[own.database])?.unwrap_or_else(users);
         let password = password.map(decoded).transpose()?.map(Secret);
-        let mode = first(None, &[Some("PGSSLMODE").filter(|_| is_postgres)])?;
-        let mut ssl = mode.map(|mode| mode.parse::<SslMode>()).transpose()?;
+        let mut ssl = None;
         let mut roots = env("PGSSLROOTCERT").filter(|_| is_postgres).map(Roots::from);
         let mut login_only = false;
         for parameter in parameters.split('&').filter(|p| !p.is_empty()) {
@@ -195,30 +220,42 @@ impl Target {
                 }
                 // As MySQL's own clients name it.
                 Some(("ssl-mode", mode)) if own.port == MYSQL.port => ssl = Some(SslMode::of_mysql(mode)?),
-                Some(("sslmode", mode)) => (ssl, login_only) = (Some(mode.parse()?), false),
+                Some(("sslmode", mode)) => {
+                    (ssl, login_only) = (Some(SslMode::of_libpq("sslmode", mode)?), false);
+                }
                 Some(("sslrootcert", file)) => roots = Some(OsString::from(decoded(file)?).into()),
                 Some(("password", _)) => {
-                    return Err(format!("give the password by {}, and not as a parameter", own.password));
+                    return Err(
+                        format!("give the password by {}, and not as a parameter", own.password).into()
+                    );
                 }
                 // What is taken for a parameter may be the rest of a password.
                 _ if parameters.contains('@') => {
-                    return Err("write %3F for a ? in a password".to_owned());
+                    return Err("write %3F for a ? in a password".into());
                 }
                 _ => {
                     let name = parameter.split('=').next().unwrap_or(parameter);
-                    return Err(format!("the parameter {name} is not known; sslmode and sslrootcert are"));
+                    return Err(
+                        format!("the parameter {name} is not known; sslmode and sslrootcert are").into()
+                    );
                 }
             }
         }
         if [&user, &database].iter().any(|text| text.contains('\0')) {
-            return Err("a name with a null byte is none".to_owned());
+            return Err("a name with a null byte is none".into());
+        }
+        if ssl.is_none() {
+            let variable = "PGSSLMODE";
+            let mode = first(None, &[Some(variable).filter(|_| is_postgres)])?;
+            let mode = mode.map(|mode| SslMode::of_libpq(variable, &mode));
+            ssl = mode.transpose().map_err(Unreadable::Variable)?;
         }
         // A host that only some authority knows is anybody's (libpq: "weak sslmode may not be used with sslrootcert=system").
         let ssl = match (ssl, &roots) {
             (None | Some(SslMode::VerifyFull), Some(Roots::System)) => SslMode::VerifyFull,
             (Some(SslMode::Disable), _) => SslMode::Disable,
             (Some(_), Some(Roots::System)) => {
-                return Err("sslrootcert=system needs sslmode=verify-full".to_owned());
+                return Err("sslrootcert=system needs sslmode=verify-full".into());
             }
             (ssl, _) => ssl.unwrap_or(own.ssl),
         };
@@ -251,7 +288,8 @@ fn host_and_port(place: &str, usual: u16) -> Result<(String, u16), String> {
     }
     let port = match port {
         None | Some("") => usual,
-        Some(port) => port.parse().map_err(|_| NO_PORT.to_owned())?,
+        // 0 is the one that nobody has.
+        Some(port) => port.parse().ok().filter(|port: &u16| *port > 0).ok_or(NO_PORT)?,
     };
     Ok((host, port))
 }
@@ -285,7 +323,23 @@ mod tests {
             "PGSSLMODE" if url.starts_with("mssql") => Some("verify-full".into()),
             _ => None,
         });
-        target.map(|target| target.server().clone())
+        target.map(|target| target.server().clone()).map_err(|why| why.to_string())
+    }
+
+    /// The URL was said to be wrong, which has no such word (a stranger).
+    #[test]
+    fn a_mode_that_is_none_is_blamed_on_who_gives_it() {
+        let env = |name: &str| match name {
+            "PGSSLMODE" => Some("bogus".into()),
+            _ => Some("me".into()).filter(|_| name == "USER"),
+        };
+        let error = Target::parse("postgres://h", env).expect_err("no mode").to_string();
+        assert!(error.starts_with("the environment variable PGSSLMODE=bogus: write disable"), "{error}");
+        let error = Target::parse("postgres://h?sslmode=bogus", |_| None).expect_err("no mode").to_string();
+        assert!(error.starts_with("the URL of the database: "), "{error}");
+        // What the URL says itself it is not asked for.
+        let target = Target::parse("postgres://h?sslmode=require", env).unwrap();
+        assert_eq!(target.server().ssl, SslMode::Require);
     }
 
     #[test]
@@ -329,7 +383,7 @@ mod tests {
                 "USER" => Some("me".into()),
                 _ => None,
             };
-            let error = Target::parse("postgres://h", env).expect_err(wrong);
+            let error = Target::parse("postgres://h", env).expect_err(wrong).to_string();
             assert!(error.contains(&format!("variable {wrong} is not UTF-8")), "{error}");
             assert!(!error.contains("s3cret"), "{error}");
             // Who names all of it in the URL asks for none of them.
@@ -358,6 +412,8 @@ mod tests {
             ("postgres:///d", "Unix socket"),
             ("postgres://%2Ftmp/d", "Unix socket"),
             ("postgres://h:x/d", "no port"),
+            ("postgres://h:0/d", "from 1 to 65535"),
+            ("mssql://[::1]:0/d", "from 1 to 65535"),
             ("postgres://a,b/d", "one host"),
             ("postgres://h/d?password=x", "PGPASSWORD"),
             ("postgres://h/d?target_session_attrs=any", "not known"),

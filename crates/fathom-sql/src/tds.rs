@@ -8,7 +8,7 @@ use crate::protocol::{Facts, Protocol, Seen, Shown, Step, Waits, Watch};
 use crate::session::{Login, broke, more, unreachable};
 use crate::ssl_mode::SslMode;
 use crate::statement::{Dialect, has_parameters};
-use crate::{Config, Error, tls};
+use crate::{Config, Error, remedy, stranger, tls};
 use fathom_core::query::{Counted, ServerState};
 use fathom_core::text::count;
 use fathom_tds::client::{Client, Encrypted, Event, Told, Trouble, Wanted};
@@ -90,16 +90,22 @@ impl Tds {
                 Ok(Some(Event::Ready)) => return Ok(this),
                 Ok(Some(_)) => {}
                 Ok(None) => {
-                    sent.map_err(|e| broke(login, &e))?;
+                    sent.map_err(|e| stranger::broke_off(login, &this.channel, &e, &stranger::MSSQL))?;
                     if this.client.has_ended() {
                         return Err(broke(login, &io::ErrorKind::UnexpectedEof.into()));
                     }
-                    more(&mut this.channel, &limit).map_err(|e| broke(login, &e))?;
-                    this.take().map_err(|trouble| refused(login, &trouble))?;
+                    let came = more(&mut this.channel, &limit);
+                    came.map_err(|e| stranger::broke_off(login, &this.channel, &e, &stranger::MSSQL))?;
+                    this.take().map_err(|trouble| this.refused(login, &trouble))?;
                 }
-                Err(trouble) => return Err(refused(login, &trouble)),
+                Err(trouble) => return Err(this.refused(login, &trouble)),
             }
         }
+    }
+
+    fn refused(&self, login: &Login, trouble: &Trouble) -> Error {
+        let other = || stranger::other(login, &self.channel, &stranger::MSSQL);
+        other().unwrap_or_else(|| refused(login, trouble))
     }
 
     /// Gives the client what came.
@@ -258,12 +264,10 @@ impl Protocol for Tds {
             "error 137" if has_parameters(sql, Dialect::Tds) => {
                 "nobody gives values to @name and the like: write them into the query, or DECLARE them"
             }
-            "error 102" | "error 156" | "error 207" | "error 208" | "error 2812" => "mend the query",
             "error 229" | "error 300" => "grant the user what it needs",
-            "error 1205" => "another session had to go on: ask again",
             "error 1222" => "somebody holds a lock",
-            "error 50000" => "docs/tds.md names what it knows",
-            _ => "see the server's log",
+            "error 50000" if self.client.facts().program == OURS => "docs/tds.md names what it knows",
+            _ => remedy::of_mssql(refusal.severity).unwrap_or("see the server's log"),
         }
     }
 
@@ -350,8 +354,9 @@ fn counted(answer: Vec<Option<String>>) -> Result<Shown, Error> {
 }
 
 fn refusal_of(told: Told) -> Refusal {
-    let is_fatal = told.is_fatal();
-    Refusal { code: format!("error {}", told.number), message: told.message, is_fatal, ..Refusal::default() }
+    let (is_fatal, severity) = (told.is_fatal(), told.class);
+    let code = format!("error {}", told.number);
+    Refusal { code, message: told.message, is_fatal, severity, ..Refusal::default() }
 }
 
 /// The answer of a statement that failed by what no error says.
@@ -406,9 +411,7 @@ fn refused(login: &Login, trouble: &Trouble) -> Error {
         Trouble::InsistsOnEncryption => {
             format!("{address} insists on encryption; use sslmode=require, or a stricter one")
         }
-        Trouble::Tls(why) => format!(
-            "{address}: the TLS handshake failed: {why}; sslrootcert=FILE names whom to trust, and sslmode=require without it checks no certificate"
-        ),
+        Trouble::Handshake(error) => return tls::failed(server, Some(error), error, &tls::MSSQL),
         Trouble::Elsewhere { host, port } => {
             format!("{address} sends its clients to {host}:{port}; name that, because it is another path")
         }

@@ -6,7 +6,7 @@ use crate::target::Roots;
 use crate::{Error, Server};
 use fathom_tls::Trust;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,16 +33,72 @@ fn trust(server: &Server, home: Option<PathBuf>) -> Result<Trust, Error> {
     })
 }
 
-/// A handshake that failed; the server's `settings` say which versions it speaks.
-pub(crate) fn refused(server: &Server, error: &io::Error, settings: &str) -> Error {
+/// How what can be done about TLS is called.
+pub(crate) struct Says {
+    /// The server's settings of the versions that it speaks.
+    settings: &'static str,
+    /// What names a file of those who are trusted.
+    file: &'static str,
+    /// What checks nothing.
+    unchecked: &'static str,
+}
+
+pub(crate) const POSTGRES: Says = Says {
+    settings: "ssl_max_protocol_version and ssl_ciphers",
+    file: "sslrootcert=FILE of the URL, or by PGSSLROOTCERT",
+    unchecked: "sslmode=prefer checks no certificate",
+};
+pub(crate) const MYSQL: Says =
+    Says { settings: "tls_version", file: "sslrootcert=FILE of the URL", ..POSTGRES };
+/// By `prefer` the password may go over the path unencrypted.
+pub(crate) const MSSQL: Says = Says {
+    settings: "settings of TLS",
+    unchecked: "sslmode=require without a file checks no certificate",
+    ..MYSQL
+};
+
+/// A handshake that failed.
+pub(crate) fn refused(server: &Server, error: &io::Error, says: &Says) -> Error {
+    failed(server, error.get_ref().and_then(|inner| inner.downcast_ref()), error, says)
+}
+
+/// The same by what rustls says of it, where it was that.
+pub(crate) fn failed(
+    server: &Server,
+    known: Option<&rustls::Error>,
+    error: &dyn std::fmt::Display,
+    says: &Says,
+) -> Error {
+    use CertificateError as Certificate;
+    let Says { settings, file, unchecked } = says;
+    let words = error.to_string();
     // The alert of a server, or what rustls says of its hello.
-    let is_older = ["ProtocolVersion", "Tls1"].iter().any(|word| error.to_string().contains(word));
-    let to_do = if is_older {
-        format!("TLS 1.2 or 1.3 is needed (see {settings})")
-    } else {
-        "sslrootcert=FILE names whom to trust, and sslmode=prefer checks no certificate".to_owned()
+    let is_older = ["ProtocolVersion", "Tls1"].iter().any(|word| words.contains(word));
+    let what = match known {
+        Some(known) if fathom_tls::is_of_a_stranger(known) => format!(
+            "its certificate is signed by nobody who is trusted here (one that was made without an authority is signed by itself); name the PEM \
+             file of the authority, or of the server's own certificate, by {file}; {unchecked}"
+        ),
+        Some(rustls::Error::InvalidCertificate(certificate)) => match certificate {
+            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => format!(
+                "its certificate is for another name than {}: {words}; name the server as its certificate does, or use sslmode=verify-ca, which \
+                 checks no name",
+                server.host
+            ),
+            Certificate::Expired | Certificate::ExpiredContext { .. } => {
+                format!("its certificate's time is over: {words}; have it renewed; {unchecked}")
+            }
+            Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
+                format!(
+                    "its certificate's time has not begun: {words}; see the clocks of both hosts; {unchecked}"
+                )
+            }
+            _ => format!("its certificate is not believed: {words}; have it made anew; {unchecked}"),
+        },
+        _ if is_older => format!("{words}; TLS 1.2 or 1.3 is needed (see {settings})"),
+        _ => format!("{words}; see the server's {settings}"),
     };
-    Error::run(format!("{}: the TLS handshake failed: {error}; {to_do}", server.address()))
+    Error::run(format!("{}: the TLS handshake failed: {what}", server.address()))
 }
 
 /// Whether it is checked that whoever answers is this server.

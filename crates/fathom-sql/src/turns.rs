@@ -4,9 +4,9 @@
 
 use crate::connections::Begin;
 use crate::counts::{Counting, Counts, Tally};
+use crate::login::Login;
 use crate::protocol::{Facts, Protocol};
 use crate::query::Asker;
-use crate::session::Login;
 use crate::{Config, Error, tds};
 use fathom_core::interleave::Interleave;
 use fathom_core::query::{Asked, Counted, Logins, Query, Setting};
@@ -339,22 +339,26 @@ mod tests {
     use crate::under_way::Habits;
     use std::collections::BTreeSet;
     use std::io;
+    use std::net::TcpListener;
     use std::sync::Mutex;
 
     /// The sessions that a server has, by their numbers; the last one that it gave.
     static OPEN: Mutex<(BTreeSet<u64>, u64)> = Mutex::new((BTreeSet::new(), 0));
 
-    /// One of them. Nothing is asked of it but what the server counts of another, which it shows of those that are open.
-    struct Numbered(u64);
+    /// One of them, on a connection to nobody. Nothing is asked of it but what the server counts of another, which it shows of those that
+    /// are open.
+    struct Numbered(u64, Channel);
 
     impl Numbered {
-        #[expect(clippy::unnecessary_wraps, reason = "a session is begun by a function of this type")]
-        fn begin(_: &Login, _: &Config) -> Result<Box<dyn Protocol>, Error> {
+        fn begin(login: &Login, _: &Config) -> Result<Box<dyn Protocol>, Error> {
+            let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+            let channel = Channel::connect(nobody.local_addr().unwrap(), &login.limit());
+            let channel = channel.map_err(|e| Error::run(e.to_string()))?;
             let mut open = lock(&OPEN);
             open.1 += 1;
             let number = open.1;
             open.0.insert(number);
-            Ok(Box::new(Self(number)))
+            Ok(Box::new(Self(number, channel)))
         }
     }
 
@@ -397,19 +401,19 @@ mod tests {
         }
 
         fn channel(&mut self) -> &mut Channel {
-            unimplemented!("it is asked no query")
+            &mut self.1
         }
 
         fn request(&mut self, _: &str, _: &Config) -> io::Result<Vec<u8>> {
-            unimplemented!("it is asked no query")
+            Err(io::ErrorKind::Unsupported.into())
         }
 
         fn step(&mut self, _: &Config) -> io::Result<Option<Step>> {
-            unimplemented!("it is asked no query")
+            Err(io::ErrorKind::Unsupported.into())
         }
 
         fn cancel(&mut self, _: &Login) -> io::Result<Option<Vec<u8>>> {
-            unimplemented!("it is asked no query")
+            Ok(None)
         }
 
         fn after(&mut self, _: &Config) -> Option<Vec<u8>> {

@@ -98,6 +98,15 @@ pub fn roots_of(file: &Path) -> Result<RootCertStore, String> {
     if roots.is_empty() { Err("there is no certificate in it".to_owned()) } else { Ok(roots) }
 }
 
+/// Whether nobody who is trusted has signed the certificate, which may be one that its owner signed.
+pub fn is_of_a_stranger(error: &Error) -> bool {
+    match error {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
+        Error::InvalidCertificate(CertificateError::Other(other)) => is_one_that_signs(other),
+        _ => false,
+    }
+}
+
 /// Takes a certificate of those that are trusted, and of its owner one that is trusted itself.
 #[derive(Debug)]
 struct Trusting {

@@ -4,7 +4,7 @@ use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::{command_line, probe, signals, values};
 use fathom_core::query::MOST_CONNECTIONS;
-use fathom_core::text::cleaned;
+use fathom_core::text::{cleaned, count};
 use fathom_sql::{Config, Error, Recording, Source, Stop, Target, Turn};
 use std::io::Read;
 use std::path::PathBuf;
@@ -103,7 +103,7 @@ pub(crate) struct Args {
 impl Args {
     fn config(self) -> Result<Config, Failure> {
         let target = Target::parse(&self.url, |name| std::env::var_os(name));
-        let target = target.map_err(|why| Failure::usage(format!("the URL of the database: {why}")))?;
+        let target = target.map_err(|why| Failure::usage(why.to_string()))?;
         if target.server().shows_password() && !self.quiet {
             let by = target.password_by();
             tell!("fathom: `ps` shows the password in a URL to everybody; give it by {by}");
@@ -111,9 +111,19 @@ impl Args {
         let source = match self.query {
             None => Source::Rows { rows: self.rows, row_bytes: self.row_bytes },
             Some(sql) if sql == "-" => {
-                let mut sql = String::new();
-                let read = std::io::stdin().lock().read_to_string(&mut sql);
-                read.map_err(|e| Failure::run(format!("cannot read the query from standard input: {e}")))?;
+                let mut bytes = Vec::new();
+                let read = std::io::stdin().lock().read_to_end(&mut bytes);
+                read.map_err(|e| {
+                    Failure::run(format!(
+                        "cannot read the query from standard input: {e}; give it one that can be read, as in --query - < q.sql"
+                    ))
+                })?;
+                let sql = String::from_utf8(bytes).map_err(|e| {
+                    let after = count(e.utf8_error().valid_up_to() as u64, "byte");
+                    Failure::usage(format!(
+                        "--query -: what standard input gives is not UTF-8 after {after}; convert it, as by iconv -f LATIN1 -t UTF-8"
+                    ))
+                })?;
                 Source::Text { sql, is_shown: false }
             }
             Some(sql) => Source::Text { sql, is_shown: true },

@@ -4,7 +4,9 @@
 mod support;
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::io::Write as _;
+use std::net::{Shutdown, TcpListener};
+use std::process::{Command, Output, Stdio};
 use support::database::result;
 use support::mariadb::Mariadb;
 use support::postgres::{self, Postgres};
@@ -42,7 +44,7 @@ fn what_postgresql_does_not_take_has_advice_that_helps() {
     let fetched = ["42601", "with --simple and without --fetch-size"];
     let values = ["nobody gives values to $1 and the like: write them into the query"];
     let copied = ["COPY from stdin failed", "fathom sends no rows to a server"];
-    let cases: [(&[&str], &str, &[&str]); 10] = [
+    let cases: [(&[&str], &str, &[&str]); 14] = [
         (&[], "SELECT 1; SELECT 2", &extended),
         (&["--fetch-size", "10"], "SELECT 1; SELECT 2", &fetched),
         (&[], "SELECT * FROM pg_class WHERE oid = $1", &values),
@@ -54,11 +56,15 @@ fn what_postgresql_does_not_take_has_advice_that_helps() {
         // What is wrong otherwise is to be mended.
         (&["--simple"], "SELECT 1; SELEC 2", &["42601", "; mend the query"]),
         (&[], "SELEC ';'", &["42601", "; mend the query"]),
+        (&[], "SELECT 1 / 0", &["22012", "; mend the query"]),
+        (&["--simple"], "FETCH ALL FROM nothing", &["34000", "; mend the query"]),
+        (&["--simple"], "DECLARE c CURSOR FOR SELECT 1", &["25P01", "; mend the query"]),
+        (&["--simple"], "LOAD 'nothing'", &["58P01", "see that the files that the query is about are there"]),
     ];
     for (how, query, says) in cases {
         let told = ask(how, query, 1);
         assert!(says.iter().all(|says| told.contains(says)), "{how:?} {query}: {told}");
-        assert!(!told.contains("somebody cancelled") && !told.contains("see the server's log"), "{told}");
+        assert!(!told.contains("somebody cancelled") && !told.contains("; see the server's log"), "{told}");
     }
     // A query that begins with a comment is a query, and one that is nothing else is none.
     let commented = "-- how many\nSELECT count(*) FROM pg_class";
@@ -119,7 +125,7 @@ fn who_may_not_look_at_postgresql_is_told_the_grant_that_lets_him() {
 #[test]
 fn a_reflector_that_refuses_is_told_with_what_to_do() {
     let Some(server) = Postgres::start() else { return };
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let told = notes(server.sql(&[]).args(["--reflector", &nobody]));
     assert!(told.contains("refused") && told.contains(&format!("`fathom echo` runs at {nobody}")), "{told}");
     assert!(told.contains("or leave --reflector out"), "{told}");
@@ -135,6 +141,11 @@ fn what_mariadb_does_not_take_has_advice_that_helps() {
         ("SELECT 1; SELECT 2", "several statements at once need --simple"),
         ("SELECT ?", "nobody gives values to ?: write them into the query"),
         ("SELEC ';?'", "; mend the query"),
+        ("SELECT (SELECT 1 UNION SELECT 2)", "(21000); mend the query"),
+        (
+            "GRANT FILE ON shop.* TO owner",
+            "error 1221: Incorrect usage of DB GRANT and GLOBAL PRIVILEGES (HY000); mend the query",
+        ),
         ("LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE shop.x", "fathom sends no file of this host"),
     ] {
         let told = ask(&[], query, 1);
@@ -147,6 +158,7 @@ fn what_mariadb_does_not_take_has_advice_that_helps() {
     for statement in [
         "CREATE USER one IDENTIFIED BY 's3cret-w0rd' WITH MAX_USER_CONNECTIONS 1",
         "GRANT SELECT ON shop.* TO one",
+        "CREATE USER locked IDENTIFIED BY 's3cret-w0rd' ACCOUNT LOCK",
         "CREATE USER few IDENTIFIED BY 's3cret-w0rd' WITH MAX_QUERIES_PER_HOUR 1",
         "GRANT SELECT ON shop.* TO few",
     ] {
@@ -161,6 +173,106 @@ fn what_mariadb_does_not_take_has_advice_that_helps() {
     assert!(told.contains("1226") && told.contains(own) && told.contains("MAX_USER_CONNECTIONS"), "{told}");
     let told = line(&of("few").args(["--query", "SELECT 1"]).output().unwrap(), 1);
     assert!(told.contains("1226") && told.contains(own) && told.contains("ALTER USER"), "{told}");
+    let told = line(&of("locked").args(["--query", "SELECT 1"]).output().unwrap(), 1);
+    assert!(told.contains("4151") && told.contains("; unlock the account by ALTER USER"), "{told}");
     server.ask(&["--count", "1", "--query", "ALTER USER one WITH MAX_USER_CONNECTIONS 3"]);
     assert_eq!(notes(&mut of("one")), "");
+}
+
+/// Says this, or nothing, to whoever connects; and where it closes, that this was all.
+fn stranger(says: &'static [u8], closes: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // As long as the test runs.
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            _ = stream.write_all(says);
+            if closes {
+                stream.shutdown(Shutdown::Write).unwrap();
+            }
+            kept.push(stream);
+        }
+    });
+    address
+}
+
+/// Another protocol on the port, a port that nobody serves, one that closes: "broke the connection", "does not answer" (a stranger).
+#[test]
+fn who_answers_in_another_protocol_is_named_and_who_says_nothing_too() {
+    const MYSQL: &[u8] = b"\x4a\0\0\0\x0a8.4.3\0";
+    const TDS: &[u8] = b"\x04\x01\0\x2b\0\0\x01\0\0\0\x1a\0\x06";
+    const POSTGRES: &[u8] = b"E\0\0\0\x30SFATAL\0VFATAL\0C0A000\0Mno\0\0";
+    let told = |scheme: &str, address: &str, mode: &str| {
+        let mut command = Command::new(FATHOM);
+        command.args(["sql", &format!("{scheme}://me@{address}/d?sslmode={mode}"), "--query", "SELECT 1"]);
+        command.args(["--connect-timeout", "700ms"]).env("HOME", "/nonexistent");
+        line(&command.output().unwrap(), 1)
+    };
+    let [mysql, tds, postgres, ssh] =
+        [MYSQL, TDS, POSTGRES, b"SSH-2.0-OpenSSH_9.2\r\n"].map(|says| stranger(says, false));
+    let (silent, closing) = (stranger(b"", false), stranger(b"", true));
+    for mode in ["prefer", "disable"] {
+        for (scheme, address, says) in [
+            ("postgres", &mysql, "PostgreSQL's protocol, but MySQL's: use mysql://"),
+            ("postgres", &tds, "PostgreSQL's protocol, but SQL Server's: use mssql://"),
+            ("mssql", &mysql, "SQL Server's protocol, but MySQL's: use mysql://"),
+            ("mssql", &postgres, "SQL Server's protocol, but PostgreSQL's: use postgres://"),
+            ("mysql", &postgres, "MySQL's protocol, but PostgreSQL's: use postgres://"),
+            ("mysql", &tds, "MySQL's protocol, but SQL Server's: use mssql://"),
+            ("postgres", &ssh, "PostgreSQL's protocol, but SSH: name the port of PostgreSQL"),
+            ("mysql", &ssh, "MySQL's protocol, but SSH: name the port of MySQL"),
+            ("mssql", &ssh, "SQL Server's protocol, but SSH: name the port of SQL Server"),
+            ("postgres", &silent, "says nothing (no whole answer within 700ms)"),
+            ("mysql", &silent, "a server of MySQL's kind speaks first"),
+            ("mssql", &silent, "says nothing (no whole answer within 700ms)"),
+            ("postgres", &closing, "closed the connection without a word"),
+            ("mysql", &closing, "closed the connection without a word"),
+            ("mssql", &closing, "closed the connection without a word"),
+        ] {
+            let told = told(scheme, address, mode);
+            assert!(told.contains(says), "{scheme} {mode}: {told}");
+            assert!(!told.contains("broke the connection"), "{told}");
+        }
+    }
+}
+
+/// Those that there are: each by each other's scheme.
+#[test]
+fn a_real_server_is_not_taken_for_another() {
+    let (Some(postgres), Some(mariadb)) = (Postgres::start(), Mariadb::start()) else { return };
+    let ask = |scheme: &str, address: &str| {
+        let url = format!("{scheme}://me@{address}/d");
+        line(&Command::new(FATHOM).args(["sql", &url, "--connect-timeout", "700ms"]).output().unwrap(), 1)
+    };
+    for scheme in ["postgres", "mssql"] {
+        let told = ask(scheme, &mariadb.address);
+        assert!(told.contains("but MySQL's: use mysql://"), "{told}");
+    }
+    let told = ask("mysql", &postgres.address);
+    assert!(told.contains("speaks first") && told.contains("PostgreSQL: postgres://"), "{told}");
+    let told = ask("mssql", &postgres.address);
+    assert!(told.contains("closed the connection without a word"), "{told}");
+}
+
+/// The variable was none of the URL, and exit code 1 said that the server was at fault.
+#[test]
+fn what_cannot_be_used_is_blamed_on_who_gives_it() {
+    let ask = |url: &str, variable: &str, input: &[u8]| {
+        let mut command = Command::new(FATHOM);
+        command.args(["sql", url, "--query", "-", "--quiet"]).env("PGSSLMODE", variable);
+        command.stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // It may not come to read it.
+        _ = child.stdin.take().unwrap().write_all(input);
+        line(&child.wait_with_output().unwrap(), 2)
+    };
+    let told = ask("postgres://me@127.0.0.1:1/d", "bogus", b"SELECT 1");
+    assert!(told.contains("the environment variable PGSSLMODE=bogus: write disable"), "{told}");
+    assert!(!told.contains("URL"), "{told}");
+    let told = ask("postgres://me@127.0.0.1:0/d", "prefer", b"SELECT 1");
+    assert!(told.contains("write one from 1 to 65535"), "{told}");
+    let told = ask("postgres://me@127.0.0.1:1/d", "prefer", b"SELECT 'caf\xe9'");
+    assert!(told.contains("not UTF-8 after 11 bytes") && told.contains("iconv"), "{told}");
 }

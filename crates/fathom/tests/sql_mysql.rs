@@ -74,8 +74,18 @@ fn everything_is_encrypted_where_the_server_can() {
     }
     assert_eq!(result(&ask("secured", ""))["encrypted"], true);
     assert!(refused(&ask("secured", "?sslmode=disable"), 1).contains("without TLS"));
-    // Of nobody whom this host trusts.
-    assert!(refused(&ask("owner", "?sslmode=verify-full"), 1).contains("the TLS handshake failed"));
+    // Of nobody whom this host trusts, as rustls put it ("invalid peer certificate: UnknownIssuer").
+    let line = refused(&ask("owner", "?sslmode=verify-full"), 1);
+    assert!(
+        line.contains("the TLS handshake failed: its certificate is signed by nobody who is trusted here"),
+        "{line}"
+    );
+    assert!(line.contains("by sslrootcert=FILE of the URL;") && !line.contains("UnknownIssuer"), "{line}");
+    // By another name than the certificate has.
+    let url = server.url().replace("127.0.0.1", "localhost");
+    let named = sql(Command::new(FATHOM), &format!("{url}?sslmode=verify-full{own}"), &ONE).output().unwrap();
+    let line = refused(&named, 1);
+    assert!(line.contains("for another name than localhost") && line.contains("sslmode=verify-ca"), "{line}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::FATHOM;
-use support::database::result;
+use support::database::{result, says_the_same};
 use support::mariadb::Mariadb;
 use support::postgres::Postgres;
 use support::probe::assert_sound;
@@ -48,6 +48,14 @@ fn a_client_that_was_stopped_says_so_and_blames_nobody() {
     assert_eq!(outcome["verdict"], json!({ "party": "client", "confidence": "high" }), "{outcome:#}");
     assert_eq!(outcome["failed"], 0, "{outcome:#}");
     assert!(outcome["notes"].to_string().contains("this host stood still for "), "{outcome:#}");
+    // The client's own work on rows was said to hold it up, and that no network would change that (a stranger).
+    let advice = outcome["advice"].as_array().unwrap();
+    let [advice] = &advice[..] else { panic!("{outcome:#}") };
+    let advice = advice.as_str().unwrap();
+    assert!(advice.starts_with("this machine kept fathom from running for "), "{advice}");
+    assert!(!advice.contains("rows") && !advice.contains("network"), "{advice}");
+    assert!(outcome["kept_from_running_ns"].as_u64() > Some(3_500_000_000), "{outcome:#}");
+    says_the_same(&dir, &outcome);
     let log = std::fs::read_to_string(dir.join("events.jsonl")).unwrap();
     let paused = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).any(|event| {
         let is_long = event["duration_ns"].as_u64() > Some(3_500_000_000);

@@ -6,6 +6,7 @@ use crate::units::narrow::time_or_dash;
 use std::collections::BTreeMap;
 
 /// What a run found.
+#[derive(Clone, Copy)]
 pub(super) struct Evidence<'a> {
     pub(super) verdict: (Option<Party>, Confidence),
     /// Medians.
@@ -16,6 +17,13 @@ pub(super) struct Evidence<'a> {
     pub(super) path_at_most: f64,
     pub(super) server_at_most: f64,
     pub(super) fetch_size: Option<u32>,
+    /// The time of all queries, of which the client's share is at least so much.
+    pub(super) walls_ns: u64,
+    pub(super) client_at_least: f64,
+    /// For how long in all this machine kept the threads that ask from running; `None`: nobody knows.
+    pub(super) kept_ns: Option<u64>,
+    /// The server's address is one of this host's own.
+    pub(super) is_here: bool,
     /// That asked side by side.
     pub(super) connections: u64,
     /// Queries by what the server waited for at more than half of their looks.
@@ -43,17 +51,12 @@ pub(super) fn lines(of: &Evidence<'_>) -> Vec<String> {
         }
     }
     match party {
-        Party::Path => {}
-        // Whether one works or waits for a processor that another has, it is this host's.
-        Party::Client if of.connections > 1 => lines.push(format!(
-            "this host holds it up: work on rows, or {} that share its processors",
-            count(of.connections, "connection")
-        )),
-        Party::Client if of.path_at_most < 0.1 && of.server_at_most < 0.1 => lines.push(
-            "the client's own work on rows holds it up: neither server nor network would change that"
+        Party::Path if of.is_here => lines.push(
+            "the address is this host's own: what is called path is its kernel, and how soon it runs each end, or what a tunnel there leads to"
                 .to_owned(),
         ),
-        Party::Client => lines.push("the client's own work on rows is most of it".to_owned()),
+        Party::Path => {}
+        Party::Client => lines.push(of_a_client(of)),
         Party::Server => {
             // In the others it worked, or waited for now this and now that.
             if let Some((wait, n)) = of.waits.iter().find(|(_, n)| **n * 2 > of.looked_at) {
@@ -65,6 +68,37 @@ pub(super) fn lines(of: &Evidence<'_>) -> Vec<String> {
         }
     }
     lines
+}
+
+/// What holds a client up: only what is known of it.
+fn of_a_client(of: &Evidence<'_>) -> String {
+    let connections = count(of.connections, "connection");
+    let is_several = of.connections > 1;
+    let clients_ns = of.client_at_least * of.walls_ns as f64;
+    if let Some(kept_ns) = of.kept_ns.filter(|ns| *ns as f64 * 2.0 >= clients_ns) {
+        let [kept, all] = [kept_ns, of.walls_ns].map(|ns| time_or_dash(Some(ns), 3));
+        let sharing = match (is_several, of.is_here) {
+            (true, true) => format!(" ({connections} and the server share its processors)"),
+            (true, false) => format!(" ({connections} share its processors)"),
+            (false, true) => " (the server may share its processors)".to_owned(),
+            (false, false) => String::new(),
+        };
+        return format!(
+            "this machine kept fathom from running for {kept} of the {all} that these queries took: see what stopped it, or what else runs here{sharing}"
+        );
+    }
+    // Whether one works or waits for a processor that another has, it is this host's.
+    if is_several {
+        return format!("this host holds it up: work on rows, or {connections} that share its processors");
+    }
+    if of.kept_ns.is_none() {
+        return "this host holds it up: work on rows, or other processes that it ran meanwhile".to_owned();
+    }
+    if of.path_at_most < 0.1 && of.server_at_most < 0.1 && !of.is_here {
+        return "the client's own work on rows holds it up: neither server nor network would change that"
+            .to_owned();
+    }
+    "the client's own work on rows is most of it".to_owned()
 }
 
 #[cfg(test)]
@@ -82,6 +116,10 @@ mod tests {
             path_at_most: 1.0,
             server_at_most: 1.0,
             fetch_size: None,
+            walls_ns: 1,
+            client_at_least: 0.0,
+            kept_ns: Some(0),
+            is_here: false,
             connections: 1,
             waits: &waits,
             looked_at: 3,
@@ -104,6 +142,10 @@ mod tests {
             path_at_most: 0.4,
             server_at_most: 0.05,
             fetch_size: Some(50),
+            walls_ns: 25_900_000_000,
+            client_at_least: 0.6,
+            kept_ns: Some(20_000_000),
+            is_here: false,
             connections: 1,
             waits: &BTreeMap::new(),
             looked_at: 0,
@@ -122,5 +164,53 @@ mod tests {
             several,
             ["this host holds it up: work on rows, or 8 connections that share its processors"]
         );
+    }
+    /// A process that was stopped for 4 s was told that its work on rows held it up, and that no network would change that.
+    #[test]
+    fn who_was_kept_from_running_is_told_so_and_no_row_is_blamed() {
+        const S: u64 = 1_000_000_000;
+        let stopped = Evidence {
+            verdict: (Some(Party::Client), Confidence::High),
+            turns: 1,
+            rtt_ns: Some(S / 1_000),
+            wall_ns: 5 * S,
+            path_at_most: 0.01,
+            server_at_most: 0.05,
+            fetch_size: None,
+            walls_ns: 5 * S,
+            client_at_least: 0.8,
+            kept_ns: Some(4 * S),
+            is_here: false,
+            connections: 1,
+            waits: &BTreeMap::new(),
+            looked_at: 0,
+        };
+        let line = |of: Evidence<'_>| {
+            let told = lines(&of);
+            assert_eq!(told.len(), 1, "{told:?}");
+            told[0].clone()
+        };
+        for (connections, is_here) in [(1, false), (1, true), (8, false), (8, true)] {
+            let told = line(Evidence { is_here, connections, ..stopped });
+            assert!(
+                told.starts_with("this machine kept fathom from running for 4.00s of the 5.00s"),
+                "{told}"
+            );
+            assert!(!told.contains("rows") && !told.contains("network"), "{told}");
+            assert_eq!(told.contains("server"), is_here, "{told}");
+        }
+        // For less than half of its time: it worked.
+        let told = line(Evidence { kept_ns: Some(S), ..stopped });
+        assert!(told.contains("work on rows") && told.contains("network"), "{told}");
+        // There is no network between it and a server of this host.
+        let told = line(Evidence { kept_ns: Some(S), is_here: true, ..stopped });
+        assert!(told.contains("work on rows") && !told.contains("network"), "{told}");
+        // Nobody knows.
+        let told = line(Evidence { kept_ns: None, ..stopped });
+        assert!(told.contains("work on rows, or other processes"), "{told}");
+        let path = Evidence { verdict: (Some(Party::Path), Confidence::High), ..stopped };
+        assert_eq!(lines(&path), Vec::<String>::new());
+        let told = line(Evidence { is_here: true, ..path });
+        assert!(told.starts_with("the address is this host's own"), "{told}");
     }
 }

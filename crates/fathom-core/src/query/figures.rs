@@ -23,6 +23,8 @@ pub(super) struct Figures {
     pub(super) looks: u64,
     /// Queries during which there was one.
     pub(super) looked_at: u64,
+    /// For how long this machine kept the threads that ask from running; `None`: nobody knows.
+    pub(super) kept_ns: Option<u64>,
     pub(super) waits: BTreeMap<String, u64>,
     pub(super) no_split: BTreeMap<&'static str, u64>,
 }
@@ -48,6 +50,9 @@ impl Figures {
             put(&mut self.rtt, rtt);
         }
         self.verdict.add(&query.split);
+        if let Some(ns) = query.kept_ns {
+            self.kept_ns = Some(self.kept_ns.unwrap_or(0).saturating_add(ns));
+        }
         self.looks = self.looks.saturating_add(query.looks);
         self.looked_at += u64::from(query.looks > 0);
         match (query.split.estimates(), query.split.why_not()) {

@@ -35,6 +35,11 @@ pub struct Asked {
     pub unanswered_beside: Option<u64>,
     /// Queries that are not in the recording, because it could not be written.
     pub unrecorded: Option<u64>,
+    /// For how long, while the queries lasted that count, this machine kept the threads that ask from running, as a recording's end
+    /// tells it; `None`: the queries themselves do, or nobody knows.
+    pub kept_ns: Option<u64>,
+    /// The address is one of this host's own.
+    pub is_here: bool,
     /// Rows of a round trip; `None`: all of them.
     pub fetch_size: Option<u32>,
     /// Settings that were asked in turn; empty: there was one only.
@@ -185,9 +190,14 @@ impl Outcome {
         let verdict = &self.warm.figures.verdict;
         let range = |party: Party| {
             let (low, estimate, high) = verdict.share(party);
-            let within = format!("{} to {} %", percent(low), percent(high));
-            estimate
-                .map_or(within.clone(), |estimate| format!("{} % of the time, {within}", percent(estimate)))
+            let (low, high) = (percent(low), percent(high));
+            let is_one = low == high;
+            let within = if is_one { format!("{low} %") } else { format!("{low} to {high} %") };
+            match estimate.map(percent) {
+                None => within,
+                Some(estimate) if is_one => format!("{estimate} % of the time"),
+                Some(estimate) => format!("{estimate} % of the time, {within}"),
+            }
         };
         (self.answered() > 0).then(|| match verdict.most() {
             (Some(party), Confidence::High) => format!("most of it is the {party}: {}", range(party)),
@@ -255,6 +265,11 @@ impl Outcome {
         })
     }
 
+    /// For how long this machine kept the threads that ask from running.
+    fn kept_ns(&self) -> Option<u64> {
+        self.asked.kept_ns.or(self.warm.figures.kept_ns)
+    }
+
     fn advice(&self) -> Vec<String> {
         let of = &self.warm.figures;
         let evidence = Evidence {
@@ -265,6 +280,10 @@ impl Outcome {
             path_at_most: of.verdict.share(Party::Path).2,
             server_at_most: of.verdict.share(Party::Server).2,
             fetch_size: self.asked.fetch_size,
+            walls_ns: of.verdict.wall_ns(),
+            client_at_least: of.verdict.share(Party::Client).0,
+            kept_ns: self.kept_ns(),
+            is_here: self.asked.is_here,
             connections: self.asked.connections.len().max(1) as u64,
             waits: &of.waits,
             looked_at: of.looked_at,
@@ -305,8 +324,11 @@ impl Outcome {
                 );
             }
             let turns = median(&of.turns).unwrap_or(0);
-            let rtt = median(&of.rtt).map_or_else(|| "not known".to_owned(), |ns| time_or_dash(Some(ns), 3));
-            _ = writeln!(out, "{} a query, of {rtt} each", count(turns, "round trip"));
+            let each = median(&of.rtt).map_or_else(
+                || "; how long one takes is not known".to_owned(),
+                |ns| format!(", of {} each", time(ns)),
+            );
+            _ = writeln!(out, "{} a query{each}", count(turns, "round trip"));
             if let Some(apart) = self.connections.words(&self.asked.connections) {
                 _ = writeln!(out, "{apart}");
             }
@@ -349,6 +371,7 @@ impl Outcome {
             "unanswered_beside": self.asked.unanswered_beside,
             "looks": of.looks,
             "server_waits": of.waits,
+            "kept_from_running_ns": self.kept_ns(),
             "server_counted": self.all.json(self.asked.counted.as_ref()),
             "without_split": of.no_split,
             "settings": self.sweep.json(&self.asked.settings),
@@ -388,6 +411,21 @@ mod tests {
         assert_eq!(outcome.json()["shares"]["path"], json!({ "low": 1.0, "estimate": 1.0, "high": 1.0 }));
     }
 
+    /// "99 % of the time, 99 to 99 %".
+    #[test]
+    fn a_range_of_one_percentage_is_said_once() {
+        let words = |low_ns: u64, high_ns: u64| {
+            let mut outcome = Outcome::default();
+            let part = |low_ns, ns, high_ns| Part { low_ns, ns, high_ns };
+            let rest = part(1_000 - high_ns, 10, 1_000 - low_ns);
+            let split = Split::of_recording(1_000, [part(low_ns, 990, high_ns), rest, Part::default()], None);
+            outcome.add(&Query { split, turns: 1, first_row_ns: Some(1), ..Query::default() });
+            outcome.verdict_words().unwrap()
+        };
+        assert_eq!(words(990, 990), "most of it is the server: 99 % of the time");
+        assert_eq!(words(900, 990), "most of it is the server: 99 % of the time, 90 to 99 %");
+    }
+
     /// One has no split: the parts are those of others than the wall time, and the lines say of how many.
     #[test]
     fn lines_of_other_queries_say_of_how_many_they_are() {
@@ -401,5 +439,7 @@ mod tests {
         let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
         assert!(line("server").ends_with("  of 1 of 2 queries"), "{text}");
         assert!(!line("wall").contains("of 2 queries") && !line("first row").contains("of 2"), "{text}");
+        // It was "of not known each".
+        assert!(text.contains("\n1 round trip a query; how long one takes is not known\n"), "{text}");
     }
 }

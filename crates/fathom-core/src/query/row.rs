@@ -55,6 +55,9 @@ pub struct Query {
     pub split: Split,
     /// What the backend was seen to wait for at more than half of the looks (`IO/DataFileRead`); `None`: nothing is, or no looks.
     pub server_wait: Option<String>,
+    /// For how long, while it lasted, this machine kept the thread that asks from running, as far as it was noticed; `None`: nobody
+    /// knows. No row has it: of a run its end tells it.
+    pub kept_ns: Option<u64>,
     /// Why it has no whole answer.
     pub error: Option<String>,
     /// It is the first of its connection or setting, which finds nothing warm.

@@ -12,7 +12,7 @@ use super::{Rtt, ServerState, Split, well_within};
 
 /// A lost answer is sent again after this and a round trip or two: "Whenever RTO is computed, if it is less than 1 second, then
 /// the RTO SHOULD be rounded up to 1 second" (RFC 6298, 2.4), of which Linux makes 200 ms (`TCP_RTO_MIN`).
-const AGAIN_NS: u64 = 200_000_000;
+pub const AGAIN_NS: u64 = 200_000_000;
 /// A wait of less than this share of what was done before it may be chance.
 const TIE: u64 = 20;
 

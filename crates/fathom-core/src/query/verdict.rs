@@ -44,6 +44,11 @@ impl Verdict {
         }
     }
 
+    /// The wall time of all of them.
+    pub(super) fn wall_ns(&self) -> u64 {
+        self.wall_ns
+    }
+
     /// A query's wall time in the mean, and of it the parts by [`Party`]; `None`: there is no query.
     pub fn mean(&self) -> Option<(u64, [Part; 3])> {
         let wall_ns = self.wall_ns.checked_div(self.queries)?;

@@ -203,6 +203,7 @@ pub(super) fn query(batch: &RecordBatch, row: usize) -> Option<Query> {
         setting: maybe("setting"),
         fetch_size: maybe("fetch_size"),
         packet_size: maybe("packet_size"),
+        kept_ns: None,
         login: maybe("login"),
         connection: maybe("connection").unwrap_or(0),
     })

@@ -6,7 +6,7 @@ mod session;
 mod tds;
 mod tls;
 
-use crate::session::Login;
+use crate::login::Login;
 use crate::stood::Clock;
 use crate::{Config, Source, Stop, Target};
 use rustls::crypto::ring;

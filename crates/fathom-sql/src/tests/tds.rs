@@ -1,8 +1,8 @@
 //! Servers of SQL Server's kind, made up: logins that come to nothing, and answers that break off.
 
 use super::{config_of, in_time};
+use crate::login::Login;
 use crate::protocol::{Protocol, Step};
-use crate::session::Login;
 use crate::stood::Clock;
 use crate::target::Secret;
 use crate::tds::Tds;
@@ -123,7 +123,8 @@ fn a_server_that_is_silent_or_leaves_has_one_line() {
         });
         login.within = Duration::from_millis(300);
         let line = begin(login);
-        let expected = if leaves { "broke the connection" } else { "no whole answer within 300ms" };
+        let expected =
+            if leaves { "closed the connection without a word" } else { "no whole answer within 300ms" };
         assert!(line.contains(expected), "{line}");
         server.join().unwrap();
     }

@@ -79,7 +79,7 @@ impl Facts {
 }
 
 /// Why a session cannot go on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Trouble {
     /// A kind of packet that no server sends.
     #[error("what answers does not speak TDS: a packet begins with the byte {0:#04x}")]
@@ -112,6 +112,9 @@ pub enum Trouble {
     #[error("{0:?} is granted as the size of packets; it is 512 to 32767")]
     Granted(String),
     /// The handshake failed, or what came does not decipher.
+    #[error("TLS: {0}")]
+    Handshake(rustls::Error),
+    /// What came under TLS could not be taken.
     #[error("TLS: {0}")]
     Tls(String),
     /// It was wanted.

@@ -35,7 +35,7 @@ impl Secure {
         let mut plain = Vec::new();
         while !self.has_ended && !records.is_empty() {
             self.connection.read_tls(&mut records).map_err(trouble)?;
-            let state = self.connection.process_new_packets().map_err(trouble)?;
+            let state = self.connection.process_new_packets().map_err(Trouble::Handshake)?;
             self.has_ended = state.peer_has_closed();
             let before = plain.len();
             plain.resize(before + state.plaintext_bytes_to_read(), 0);

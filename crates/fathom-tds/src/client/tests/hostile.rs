@@ -115,7 +115,7 @@ fn a_handshake_that_is_none_is_told() {
     client.received(&reply(&crate::codec::prelogin::answer(true), 4_096)).unwrap();
     assert_eq!(client.event(), Ok(None));
     let (_, trouble) = outcome(&mut client, &reply(&[0x16, 3, 3, 0, 4, 9, 9, 9, 9], 4_096), &[3]);
-    assert!(matches!(trouble, Some(Trouble::Tls(_))), "{trouble:?}");
+    assert!(matches!(trouble, Some(Trouble::Handshake(_))), "{trouble:?}");
 }
 
 proptest! {
