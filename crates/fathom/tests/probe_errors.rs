@@ -430,7 +430,7 @@ fn rows_go_into_a_pipe_that_is_there() {
 fn a_run_takes_as_long_by_its_summary_as_by_its_recording_and_as_what_was_measured() {
     let home = home();
     let echoes = ["127.0.0.1", "127.0.0.2"].map(Echo::start);
-    let [one, other] = echoes.each_ref().map(|echo| echo.address());
+    let [one, other] = echoes.each_ref().map(Echo::address);
     let line = format!("{one} {other} --count 5 --every 10ms --record r --json --quiet");
     let told = Probe::start(home.path(), &line).finish().summaries();
     let recorded = fathom(home.path(), &["recording", "summary", "r", "--json"]).summaries();
