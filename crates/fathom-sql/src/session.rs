@@ -362,7 +362,8 @@ impl Session {
 
 /// Its name on the server: unlike one without a name it is nobody else's where a pooler has sessions share backends.
 const PREPARED: &str = "fathom_looks";
-/// invalid_sql_statement_name, duplicate_prepared_statement, feature_not_supported: a pooler between, which has another backend answer.
+/// `invalid_sql_statement_name`, `duplicate_prepared_statement`, `feature_not_supported`: a pooler between, which has another backend
+/// answer.
 const NOT_PREPARED: [&str; 3] = ["26000", "42P05", "0A000"];
 
 /// Of a question with one value, all in texts.

@@ -9,7 +9,8 @@ use std::process::Command;
 use support::probe::{Probe, assert_sound, fathom};
 use support::reflector::Echo;
 use support::rows::{events, manifest, number, of_kind, recordings, rows};
-use support::{FATHOM, must, wait_for};
+use support::small_disk::Small;
+use support::{FATHOM, must, needs_root, wait_for};
 
 fn probe(home: &Path, words: &[&str]) -> Probe {
     Probe::spawn(Command::new(FATHOM).arg("probe").args(words).current_dir(home))
@@ -156,6 +157,27 @@ fn all_with_manifests(kept: &Path) -> Vec<(PathBuf, Value)> {
         Some((dir, serde_json::from_str(&text).expect("JSON")))
     };
     recordings(kept).into_iter().filter_map(read).collect()
+}
+
+/// On a full disk no recording could be begun, and it was only when one was that old ones went: so the disk stayed full for ever, of
+/// what was not to be kept (a stranger).
+#[test]
+fn a_disk_that_is_full_of_old_recordings_is_made_room_on() {
+    if !needs_root() {
+        return;
+    }
+    let (small, echo) = (Small::mount(), Echo::start("127.0.0.1"));
+    let kept = small.path().join("kept");
+    let line = ["--every", "10ms", "--quiet", "--record", "kept", "--rotate", "1s", "--keep", "2s"];
+    let running = probe(small.path(), &[&[echo.address().to_string().as_str()][..], &line].concat());
+    let old = wait_for("a recording that has ended", || {
+        all_with_manifests(&kept).into_iter().find(|(_, manifest)| !manifest["ended_at"].is_null())
+    });
+    // What follows it is refused a reserve, as long as nothing goes.
+    small.fill();
+    wait_for("the old one to go", || (!old.0.exists()).then_some(()));
+    running.signal("TERM");
+    _ = running.finish();
 }
 
 /// It removed a copy of a recording of its own (`cp -a`), and what another probe of the same target and label recorded there.

@@ -14,23 +14,23 @@ const AT_ONCE: u64 = 200;
 #[derive(Debug)]
 pub(super) struct Credit {
     each_ns: u64,
-    /// Of looks that were not made, in time.
-    saved_ns: u64,
-    at_ns: u64,
+    /// Of looks that were not made, in ns, and when that was so.
+    saved: u64,
+    at: u64,
 }
 
 impl Credit {
     pub(super) fn new(connections: usize, now_ns: u64) -> Self {
         let each_ns = (EACH_NS / connections.max(1) as u64).max(LEAST_NS);
-        Self { each_ns, saved_ns: AT_ONCE * each_ns, at_ns: now_ns }
+        Self { each_ns, saved: AT_ONCE * each_ns, at: now_ns }
     }
 
     /// One was made; when the next may be.
     pub(super) fn take(&mut self, now_ns: u64) -> u64 {
-        let saved_ns = self.saved_ns + now_ns.saturating_sub(self.at_ns);
-        self.saved_ns = saved_ns.min(AT_ONCE * self.each_ns).saturating_sub(self.each_ns);
-        self.at_ns = now_ns;
-        now_ns + self.each_ns.saturating_sub(self.saved_ns)
+        let saved = self.saved + now_ns.saturating_sub(self.at);
+        self.saved = saved.min(AT_ONCE * self.each_ns).saturating_sub(self.each_ns);
+        self.at = now_ns;
+        now_ns + self.each_ns.saturating_sub(self.saved)
     }
 }
 

@@ -80,7 +80,7 @@ impl<'a> Rotating<'a> {
     pub(super) fn rotate(&mut self, sinks: &mut [Sinks], live: &LiveStates) {
         self.due_since_ns = None;
         let now = anchor();
-        let mut ends = Vec::new();
+        let (mut ends, mut unfollowed) = (Vec::new(), Vec::new());
         for (p, (sink, tally)) in sinks.iter_mut().zip(&self.tallies).enumerate() {
             let Some(recorder) = &mut sink.recorder else { continue };
             match seam(self.config, p, recorder, tally, now) {
@@ -91,6 +91,7 @@ impl<'a> Rotating<'a> {
                     ends.push(Ending { path: p, recorder, error, current, dir });
                 }
                 Err(error) => {
+                    unfollowed.push((recorder.manifest().clone(), recorder.dir().to_owned()));
                     let path = &self.config.paths[p].label;
                     crate::output::tell!(
                         "fathom: {path}: no new recording could be begun, and the old one goes on: {error}"
@@ -100,10 +101,16 @@ impl<'a> Rotating<'a> {
         }
         let (begun, mono_ns) = (self.begun, now.mono_ns);
         let unclosed = self.unclosed.clone();
-        self.closing.begin(ends, move |Ending { recorder, current, dir, .. }| {
+        let close = move |Ending { recorder, current, dir, .. }: &mut Ending| {
             let finished = unclosed.close(recorder, current.started_at, mono_ns);
             keep::remove_old(current, dir, begun);
             finished
+        };
+        // Where a full disk lets no recording be begun, what is removed is the room of the next.
+        self.closing.begin(ends, close, move || {
+            for (current, dir) in &unfollowed {
+                keep::remove_old(current, dir, begun);
+            }
         });
     }
 
