@@ -97,12 +97,12 @@ impl Recording {
         Ok(Some((outcome, damage)))
     }
 
-    /// Whether the server's address was one of the host's own that asked.
+    /// Whether the server's address was a loopback address of the host that asked.
     fn is_of_this_host(&self) -> bool {
         let resolved = self.manifest().reflector.resolved.as_deref();
         resolved
             .and_then(|resolved| resolved.parse::<SocketAddr>().ok())
-            .is_some_and(|remote| remote.ip().is_loopback())
+            .is_some_and(|remote| remote.ip().to_canonical().is_loopback())
     }
 
     /// How many connections asked side by side; recordings of earlier versions have one.

@@ -1,6 +1,6 @@
 //! What a probe that was killed at once leaves in place of a recording.
 
-use crate::{EVENTS, LOCK, MANIFEST, PROGRESS, RESERVE, SEAM};
+use crate::{EVENTS, LOCK, MANIFEST, PROGRESS, REMOVED, RESERVE, SEAM};
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,10 @@ impl Begun {
         let names =
             fs::read_dir(dir).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
         let names: Vec<String> = names.collect();
-        let recorded = |name: &String| name == MANIFEST || name == EVENTS || name.starts_with("samples-");
+        // What a removal left is no beginning.
+        let recorded = |name: &String| {
+            [MANIFEST, EVENTS, REMOVED].contains(&name.as_str()) || name.starts_with("samples-")
+        };
         if !names.iter().any(|name| name == LOCK) || names.iter().any(recorded) {
             return None;
         }

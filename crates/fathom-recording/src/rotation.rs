@@ -86,10 +86,12 @@ pub fn remove_old(
     let beside: BTreeSet<String> = folders_in(parent)
         .into_iter()
         .filter_map(|dir| {
+            // Asked first: one that ends between the two has its end in the manifest.
+            let is_written = is_written(&dir);
             let (manifest, _) = manifest_in(&dir)?;
             let goes_on =
                 manifest.started_at >= begun || manifest.ended_at.is_some_and(|ended| ended > begun);
-            let rotation = of(&manifest).filter(|_| goes_on || is_written(&dir))?;
+            let rotation = of(&manifest).filter(|_| goes_on || is_written)?;
             Some(rotation.run)
         })
         .collect();

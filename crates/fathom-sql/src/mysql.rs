@@ -330,7 +330,7 @@ impl Protocol for Mysql {
             0 => "write the values into it",
             1295 => "it cannot be prepared: leave --fetch-size out",
             1153 => "the server's max_allowed_packet is too small for the query",
-            1205 | 1213 => "another session had to go on: ask again",
+            1020 | 1205 | 1213 => remedy::AGAIN,
             1317 | 1969 | 3024 => "somebody cancelled it, or its max_statement_time is over",
             1792 => "fathom's own queries only read: give yours with --query",
             1148 | 3948 | 4166 => "fathom sends no file of this host to a server",

@@ -163,7 +163,9 @@ impl Protocol for Session {
                 "ask one statement at a time, or several with --simple and without --fetch-size"
             }
             "42601" if is_several => "several statements at once need --simple",
-            "57014" => "somebody cancelled it, or its statement_timeout is over",
+            "57014" | "25P03" | "25P04" => {
+                "somebody cancelled it, or a timeout of the server's is over (statement_timeout)"
+            }
             "25006" => "fathom's own queries only read: give yours with --query",
             "42501" => "grant the user what it needs",
             code => remedy::of_state(code).unwrap_or("see the server's log"),

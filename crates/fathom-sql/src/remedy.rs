@@ -1,8 +1,8 @@
 //! What to do about what a server refused, where nothing more is known of it than of what class it is: whether the query is to be
 //! mended, or something at the server.
 
-const MEND: &str = "mend the query";
-const AGAIN: &str = "another session had to go on: ask again";
+pub(crate) const MEND: &str = "mend the query";
+pub(crate) const AGAIN: &str = "another session had to go on: ask again";
 const RESOURCES: &str =
     "the server has too little memory, disk or room for it: see its log, or ask for less at once";
 const SERVERS: &str = "that is the server's own trouble: see its log";
@@ -26,7 +26,7 @@ pub(crate) fn of_state(state: &str) -> Option<&'static str> {
         "58" => {
             "see that the files that the query is about are there and the server may read them; else see its log"
         }
-        "F0" | "XX" => SERVERS,
+        "08" | "F0" | "XX" => SERVERS,
         "HV" => "see the server elsewhere that it asks",
         _ => return None,
     })
@@ -43,7 +43,8 @@ pub(crate) fn of_mysql(number: u16, state: &str) -> &'static str {
         | 1009
         | 1010
         | 1012..=1016
-        | 1018..=1020
+        | 1018
+        | 1019
         | 1023..=1030
         | 1033..=1036
         | 1194
@@ -83,9 +84,14 @@ mod tests {
         for state in ["22012", "34000", "25P01", "21000", "23505", "42P01", "P0001", "3F000"] {
             assert_eq!(of_state(state), Some(MEND), "{state}");
         }
-        for (state, says) in
-            [("53200", "memory"), ("54001", "limit"), ("57P01", "log"), ("58P01", "files"), ("XX000", "log")]
-        {
+        for (state, says) in [
+            ("08S01", "log"),
+            ("53200", "memory"),
+            ("54001", "limit"),
+            ("57P01", "log"),
+            ("58P01", "files"),
+            ("XX000", "log"),
+        ] {
             assert!(of_state(state).is_some_and(|to_do| to_do.contains(says) && to_do != MEND), "{state}");
         }
         // Nobody's, and what is none.

@@ -90,7 +90,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         unanswered_beside: Some(0),
         unrecorded: Some(0),
         kept_ns: None,
-        is_here: login.remote.ip().is_loopback(),
+        is_here: login.remote.ip().to_canonical().is_loopback(),
         fetch_size: config.fetch_size,
         settings,
         connections: match config.connections {

@@ -35,12 +35,12 @@ enum Known {
 /// By how each begins what it says.
 fn known(heard: &[u8]) -> Option<Known> {
     Some(match heard {
+        // An error of this length, whose first field is its severity; or what is asked of a login.
+        [b'E', 0, 0, _, _, b'S', ..] | [b'R', 0, 0, 0, _, 0, 0, 0, ..] => Known::Database(&POSTGRES),
         // A packet of this length, the first, with a greeting of version 10 or an error.
         [_, _, 0, 0, 10 | 0xff, ..] => Known::Database(&MYSQL),
         // A reply of one packet, of so many bytes, the first of its session.
         [4, 0 | 1, high, low, ..] if u16::from_be_bytes([*high, *low]) >= 8 => Known::Database(&MSSQL),
-        // An error of this length, whose first field is its severity; or what is asked of a login.
-        [b'E', 0, 0, _, _, b'S', ..] | [b'R', 0, 0, 0, _, 0, 0, 0, ..] => Known::Database(&POSTGRES),
         // An alert, or a handshake.
         [0x15 | 0x16, 3, 0..=4, ..] => Known::Other("TLS from the first byte on"),
         _ if heard.starts_with(b"SSH-") => Known::Other("SSH"),
@@ -100,6 +100,8 @@ mod tests {
             (b"\x45\0\0\0\xff\x10\x04Too many", Some(Known::Database(&MYSQL))),
             (b"\x04\x01\0\x2b\0\0\x01\0", Some(Known::Database(&MSSQL))),
             (b"E\0\0\0\x8cSFATAL\0VFATAL", Some(Known::Database(&POSTGRES))),
+            // As long as the byte that begins MySQL's errors.
+            (b"E\0\0\0\xffSFATAL\0VFATAL", Some(Known::Database(&POSTGRES))),
             (b"R\0\0\0\x17\0\0\0\x0aSCRAM", Some(Known::Database(&POSTGRES))),
             (b"\x15\x03\x01\0\x02\x02\x28", Some(Known::Other("TLS from the first byte on"))),
             (b"SSH-2.0-OpenSSH_9", Some(Known::Other("SSH"))),

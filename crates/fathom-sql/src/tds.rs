@@ -266,6 +266,9 @@ impl Protocol for Tds {
             }
             "error 229" | "error 300" => "grant the user what it needs",
             "error 1222" => "somebody holds a lock",
+            // A row that is there already is of severity 14, as what a user may not do; a conflict of snapshots of 16.
+            "error 2601" | "error 2627" => remedy::MEND,
+            "error 3960" => remedy::AGAIN,
             "error 50000" if self.client.facts().program == OURS => "docs/tds.md names what it knows",
             _ => remedy::of_mssql(refusal.severity).unwrap_or("see the server's log"),
         }

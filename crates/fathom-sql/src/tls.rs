@@ -80,11 +80,17 @@ pub(crate) fn failed(
              file of the authority, or of the server's own certificate, by {file}; {unchecked}"
         ),
         Some(rustls::Error::InvalidCertificate(certificate)) => match certificate {
-            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => format!(
-                "its certificate is for another name than {}: {words}; name the server as its certificate does, or use sslmode=verify-ca, which \
-                 checks no name",
-                server.host
-            ),
+            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
+                // The system's roots sign for everybody: with them the name is always checked.
+                let unnamed = match server.roots {
+                    Some(Roots::System) => "",
+                    _ => ", or use sslmode=verify-ca, which checks no name",
+                };
+                format!(
+                    "its certificate is for another name than {}: {words}; name the server as its certificate does{unnamed}",
+                    server.host
+                )
+            }
             Certificate::Expired | Certificate::ExpiredContext { .. } => {
                 format!("its certificate's time is over: {words}; have it renewed; {unchecked}")
             }

@@ -22,7 +22,7 @@ pub(super) struct Evidence<'a> {
     pub(super) client_at_least: f64,
     /// For how long in all this machine kept the threads that ask from running; `None`: nobody knows.
     pub(super) kept_ns: Option<u64>,
-    /// The server's address is one of this host's own.
+    /// The server's address is a loopback address.
     pub(super) is_here: bool,
     /// That asked side by side.
     pub(super) connections: u64,

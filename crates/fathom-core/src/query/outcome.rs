@@ -38,7 +38,7 @@ pub struct Asked {
     /// For how long, while the queries lasted that count, this machine kept the threads that ask from running, as a recording's end
     /// tells it; `None`: the queries themselves do, or nobody knows.
     pub kept_ns: Option<u64>,
-    /// The address is one of this host's own.
+    /// The server's address is a loopback address.
     pub is_here: bool,
     /// Rows of a round trip; `None`: all of them.
     pub fetch_size: Option<u32>,

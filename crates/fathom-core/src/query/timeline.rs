@@ -273,8 +273,10 @@ impl Timeline {
         self.looks += 1;
         self.is_stale = self.is_late(asked_ns, at_ns);
         self.is_blind |= self.is_stale;
-        if state == ServerState::Working && self.is_first {
-            self.worked.seen(asked_ns, at_ns);
+        match state {
+            ServerState::Working if self.is_first => self.worked.seen(asked_ns, at_ns),
+            // Something of the answer may be on its way.
+            _ => self.worked.end(),
         }
         let seen = Seen::between(self.before, Some(state));
         // Later, what looks like that is that it has done with it.
@@ -388,7 +390,7 @@ impl Timeline {
         }
         self.shut(seen);
         self.taken(false);
-        self.worked.end_turn();
+        self.worked.end();
         (self.before, self.before_ns, self.is_stale) = (None, self.now_ns, false);
     }
 

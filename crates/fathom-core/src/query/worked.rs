@@ -21,14 +21,14 @@ impl Span {
     }
 }
 
-/// So many turns are kept: a result that is fetched in ten million of them needs no more memory than one of ten.
+/// So many are kept: a result that is fetched in ten million turns needs no more memory than one of ten.
 const KEPT: usize = 256;
 
 /// The spans of a query's turns.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Worked {
-    turns: Vec<Span>,
-    /// Of this turn.
+    spans: Vec<Span>,
+    /// The one that goes on.
     now: Option<Span>,
 }
 
@@ -40,15 +40,15 @@ impl Worked {
         self.now = Some(Span { from_ns, to_ns });
     }
 
-    /// The turn is over.
-    pub(super) fn end_turn(&mut self) {
-        let span = self.now.take().filter(|span| span.ns() > 0 && self.turns.len() < KEPT);
-        self.turns.extend(span);
+    /// A look saw something else, or the turn is over.
+    pub(super) fn end(&mut self) {
+        let span = self.now.take().filter(|span| span.ns() > 0 && self.spans.len() < KEPT);
+        self.spans.extend(span);
     }
 
     /// What of a round trip beside the query's own packets may have suffered, too.
     pub(super) fn outside(&self, round_trip: Span) -> u64 {
-        round_trip.ns() - self.turns.iter().map(|turn| turn.both(round_trip)).sum::<u64>()
+        round_trip.ns().saturating_sub(self.spans.iter().map(|span| span.both(round_trip)).sum())
     }
 }
 
@@ -62,9 +62,9 @@ mod tests {
         for (asked_ns, at_ns) in [(10, 20), (30, 31), (60, 90)] {
             worked.seen(asked_ns, at_ns);
         }
-        worked.end_turn();
+        worked.end();
         worked.seen(200, 210);
-        worked.end_turn();
+        worked.end();
         for (from_ns, to_ns, outside_ns) in
             [(0, 15, 15), (25, 55, 0), (10, 70, 20), (20, 60, 0), (190, 230, 40)]
         {

@@ -6,6 +6,10 @@ use crate::{EVENTS, Error, LOCK, MANIFEST, RESERVE};
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
+
+/// Whoever reads asks by the lock whether somebody writes, and has it for some µs: it is tried for so often.
+const READERS: u32 = 20;
 
 pub(super) fn is_there(dir: &Path) -> bool {
     dir.as_os_str().is_empty() || dir.symlink_metadata().is_ok()
@@ -30,11 +34,14 @@ pub(super) fn sync_above(disk: &dyn Disk, made: &[&Path]) -> Result<(), Error> {
 pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<File, Error> {
     let path = dir.join(LOCK);
     let file = disk.append_to(&path).map_err(Error::io("create", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Running { dir: dir.to_owned() }),
-        Err(TryLockError::Error(e)) => Err(Error::io("lock", &path)(e)),
+    for _ in 0..READERS {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path)(e)),
+        }
     }
+    Err(Error::Running { dir: dir.to_owned() })
 }
 
 /// Removes what only a running recording needs. A leftover does no harm.

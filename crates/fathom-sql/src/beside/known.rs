@@ -8,7 +8,7 @@ use std::time::Duration;
 const KEPT: usize = 16;
 /// Before the first query.
 pub(super) const FIRST: usize = 5;
-/// So many of the longest are kept while a query runs.
+/// So many of the longest are kept while a query runs: one that is shorter than as many others is not heeded.
 const SLOWEST: usize = 16;
 /// The newest is of the path as it is for so many times as long as from one to the next.
 const FRESH: u64 = 4;

@@ -11,6 +11,7 @@ use fathom_core::text::{count, lines_cleaned};
 use fathom_recording::{Entry, Recording};
 use jiff::Timestamp;
 use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -54,10 +55,19 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     let mut stories = Vec::new();
-    for run in runs(recordings) {
-        let (story, unreadable) = read(&run)?;
-        stories.push(story);
-        damaged |= unreadable;
+    let runs = runs(recordings);
+    for run in &runs {
+        match read(run) {
+            Ok((story, unreadable)) => {
+                stories.push(story);
+                damaged |= unreadable;
+            }
+            Err(failure) if runs.len() > 1 => {
+                failure.report();
+                damaged = true;
+            }
+            Err(failure) => return Err(failure),
+        }
     }
     let several = stories.len() > 1;
     let lines = merged(stories);
@@ -82,19 +92,33 @@ fn failure(error: &fathom_recording::Error) -> Failure {
     Failure::run(error.to_string())
 }
 
-/// Recordings by their runs: those of a rotation that follow one another are one run, and the story has what went on over a seam once.
+/// Recordings by their runs: those of a rotation that follow one another are one run, and the story has what went on over a seam once. The
+/// clock may have been set over a seam: what follows what is said by their ids.
 fn runs(mut recordings: Vec<Recording>) -> Vec<Vec<Recording>> {
     recordings.sort_by_key(|recording| recording.manifest().started_at);
-    let mut runs: Vec<Vec<Recording>> = Vec::new();
+    let known: BTreeSet<String> =
+        recordings.iter().map(|recording| recording.manifest().id.clone()).collect();
+    let mut following: BTreeMap<String, Vec<Recording>> = BTreeMap::new();
+    let mut firsts = Vec::new();
     for recording in recordings {
-        let before = previous(&recording);
-        let goes_on =
-            |run: &&mut Vec<Recording>| run.last().map(|last| &last.manifest().id) == before.as_ref();
-        match runs.iter_mut().find(goes_on) {
-            Some(run) => run.push(recording),
-            None => runs.push(vec![recording]),
+        match previous(&recording).filter(|id| known.contains(id) && *id != recording.manifest().id) {
+            Some(id) => following.entry(id).or_default().push(recording),
+            None => firsts.push(recording),
         }
     }
+    let mut runs: Vec<Vec<Recording>> = Vec::new();
+    while let Some(first) = firsts.pop() {
+        let mut run = vec![first];
+        // Of several that say so one is a copy: each is a run of its own.
+        while let Some(mut next) = run.last().and_then(|last| following.remove(&last.manifest().id)) {
+            run.push(next.remove(0));
+            firsts.append(&mut next);
+        }
+        runs.push(run);
+    }
+    // What continues itself in a circle is nothing that fathom made.
+    runs.extend(following.into_values().flatten().map(|recording| vec![recording]));
+    runs.sort_by_key(|run| run[0].manifest().started_at);
     runs
 }
 
