@@ -371,7 +371,7 @@ fn other(event: &Event) -> Option<Line> {
         }
         EventKind::RecordingRecovered { rows, torn_bytes } => {
             format!(
-                "the recording had been interrupted and was recovered: {} saved, {} left out",
+                "the recording had not been closed and was put in order later: {} saved, {} left out",
                 count(*rows, "sample"),
                 count(*torn_bytes, "torn byte")
             )

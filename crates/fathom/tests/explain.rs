@@ -10,7 +10,7 @@ use support::faults::explanations;
 use support::probe::{Outcome, Probe, fathom, wait_for_events};
 use support::reflector::{Echo, answers_tcp};
 use support::rows::{has_kind, of_kind, rows};
-use support::{FATHOM, Kept, free_port, signal, wait_for};
+use support::{FATHOM, Kept, free_port, must, signal, wait_for};
 
 /// A reflector on a port of our choice, which can be stopped and started again there.
 fn reflector(port: u16) -> Kept {
@@ -154,8 +154,13 @@ fn a_killed_reflector_and_a_stopped_one_are_told() {
         }
     }
 
-    // The same recording twice stands for two: each line names its own.
-    let both = explain(home.path(), &["r", "r"]);
+    // Of two each line names its own.
+    let [one, other] = ["r", "s"].map(|name| home.path().join(name));
+    must("cp", &["-a", &one.display().to_string(), &other.display().to_string()]);
+    let manifest = std::fs::read_to_string(other.join("recording.json")).expect("it reads");
+    let id = support::rows::manifest(&one)["id"].as_str().expect("an id").to_owned();
+    std::fs::write(other.join("recording.json"), manifest.replace(&id, "another")).expect("written");
+    let both = explain(home.path(), &["r", "s"]);
     assert_eq!(both.out.matches("[one] 127.0.0.1:").count(), 2, "{}", both.out);
 }
 
@@ -175,4 +180,26 @@ fn an_interrupted_recording_says_where_it_breaks_off() {
     assert!(outcome.out.contains("what came after is not known"), "{}", outcome.out);
     assert!(outcome.out.contains("1 connection (1 whose end nobody saw)"), "{}", outcome.out);
     assert!(explain(home.path(), &["missing"]).code() == 1);
+}
+
+/// A directory twice, or one and its copy, told everything twice, without a word (a stranger).
+#[test]
+fn what_is_given_twice_is_told_once() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let target = echo.address().to_string();
+    let words = ["--count", "3", "--every", "1ms", "--quiet", "--record", "a"];
+    let mut probe = Command::new(FATHOM);
+    let ran = probe.arg("probe").arg(&target).args(words).current_dir(home.path()).output().expect("it runs");
+    assert!(ran.status.success(), "{ran:?}");
+    must(
+        "cp",
+        &["-a", &home.path().join("a").display().to_string(), &home.path().join("b").display().to_string()],
+    );
+    let once = explain(home.path(), &["a"]);
+    for twice in [&["a", "a"][..], &["a", "b"]] {
+        let told = explain(home.path(), twice);
+        assert_eq!((told.code(), &told.out), (0, &once.out), "{twice:?}");
+        assert!(told.err.contains(&format!("{}: is a once more", twice[1])), "{}", told.err);
+    }
 }

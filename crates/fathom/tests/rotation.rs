@@ -178,6 +178,18 @@ fn a_disk_that_is_full_of_old_recordings_is_made_room_on() {
     wait_for("the old one to go", || (!old.0.exists()).then_some(()));
     running.signal("TERM");
     _ = running.finish();
+    // Who is started again finds the same disk: the one before is over by then, and what it left is old.
+    let left = all_with_manifests(&kept);
+    let whole = left.iter().filter(|(_, manifest)| !manifest["ended_at"].is_null());
+    let whole: Vec<&PathBuf> = whole.map(|(dir, _)| dir).collect();
+    assert!(!whole.is_empty(), "{left:?}");
+    let target = echo.address().to_string();
+    wait_for("what is old to make room", || {
+        small.fill();
+        // What there was is less than what a recording keeps back.
+        _ = probe(small.path(), &[&[target.as_str(), "--count", "1"], &line[..]].concat()).finish();
+        whole.iter().all(|dir| !dir.exists()).then_some(())
+    });
 }
 
 /// It removed a copy of a recording of its own (`cp -a`), and what another probe of the same target and label recorded there.

@@ -32,9 +32,10 @@ pub(super) fn line(events: &[Event]) -> Option<(u64, Line)> {
         [one] => format!(" on connection #{one}"),
         several => format!(" on connections {}", ordinals(several)),
     };
-    let were = if forward + backward + unknown == 1 { "was" } else { "were" };
+    let (they, were) = if forward + backward + unknown == 1 { ("it", "was") } else { ("they", "were") };
     let statement = if forward + backward == 0 {
-        format!("{lost}{what} {were} lost; on which way nobody can say")
+        // A reflector that is stopped to the end answers none, and got them all.
+        format!("{lost}{what} had no answer; nobody can say whether, and on which way, {they} {were} lost")
     } else {
         format!("{lost}{what} {were} lost, by the reflector's count: {}", ways.join(", "))
     };

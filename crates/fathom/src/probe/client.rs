@@ -81,7 +81,7 @@ pub(super) fn run(mut args: Args, file: &Path) -> Result<(), Failure> {
         manifest.reflector.resolved = Some(targets[0].1.to_string());
         manifest
     };
-    let recorder = keep::record(&config, path, started_at, manifest)?;
+    let recorder = keep::record(&config, path, [started_at; 2], manifest)?;
     let shown = recorder.as_ref().map(|recorder| recorder.dir().display().to_string());
     let target = path.target.to_string();
     if config.show != Show::Nothing {

@@ -46,7 +46,7 @@ pub(super) fn open_sinks(
     let tables = tables::open(config, started_at)?;
     let recorder = |(p, path): (usize, &Path)| {
         let manifest = || manifest(config, path, started_at, granted, cpu_latency);
-        let recorder = record(config, path, started_at, manifest)?;
+        let recorder = record(config, path, [started_at; 2], manifest)?;
         let mut live = lock(live);
         live[p].recording = recorder.as_ref().map(|recorder| recorder.dir().to_owned());
         live[p].recorded_ns.0 =
@@ -91,17 +91,18 @@ pub(super) fn discard_directory(config: &Config, dir: &std::path::Path) {
     }
 }
 
-/// Begins the recording of a path; `None`: none is wanted. Where another run of the same second has the directory of that name
-/// already, a number follows.
+/// Begins the recording of a path, of a run that has begun then; `None`: none is wanted. Where another run of the same second has the
+/// directory of that name already, a number follows. A disk that is full is made room on, as far as `--keep` allows.
 pub(super) fn record(
     config: &Config,
     path: &Path,
-    started_at: Timestamp,
+    [begun, started_at]: [Timestamp; 2],
     manifest: impl FnOnce() -> Manifest,
 ) -> Result<Option<Recorder>, Failure> {
     let Some(wanted) = directory(config, path, started_at) else { return Ok(None) };
     let (mut dir, mut next, mut manifest) = (wanted.clone(), 2, manifest());
     let options = Options { readable: config.readable, ..Options::default() };
+    let mut has_room = false;
     loop {
         Rotation::place(&mut manifest, &dir);
         match Recorder::create_with(&dir, manifest.clone(), options) {
@@ -111,6 +112,9 @@ pub(super) fn record(
             {
                 dir = PathBuf::from(format!("{}-{next}", wanted.display()));
                 next += 1;
+            }
+            Err(error) if error.is_full() && !std::mem::replace(&mut has_room, true) => {
+                remove_old(&manifest, &dir, begun);
             }
             made => return made.map(Some).map_err(|e| Failure::run(e.to_string())),
         }
@@ -168,6 +172,7 @@ pub(super) fn next(
     config: &Config,
     path: &Path,
     before: &Manifest,
+    begun: Timestamp,
     anchor: Anchor,
 ) -> Result<Option<Recorder>, Failure> {
     let started = ClockAnchor::new(anchor, false);
@@ -181,7 +186,7 @@ pub(super) fn next(
         clock_anchors: vec![started],
         ..before.clone()
     };
-    record(config, path, started.utc, manifest)
+    record(config, path, [begun, started.utc], manifest)
 }
 
 /// Removes what `--keep` does not keep any more of what the run that has begun then recorded, and now goes on in this recording.

@@ -80,10 +80,10 @@ impl<'a> Rotating<'a> {
     pub(super) fn rotate(&mut self, sinks: &mut [Sinks], live: &LiveStates) {
         self.due_since_ns = None;
         let now = anchor();
-        let (mut ends, mut unfollowed) = (Vec::new(), Vec::new());
+        let mut ends = Vec::new();
         for (p, (sink, tally)) in sinks.iter_mut().zip(&self.tallies).enumerate() {
             let Some(recorder) = &mut sink.recorder else { continue };
-            match seam(self.config, p, recorder, tally, now) {
+            match seam((self.config, self.begun), p, recorder, tally, now) {
                 Ok((next, error)) => {
                     lock(live)[p].recording = Some(next.dir().to_owned());
                     let (current, dir) = (next.manifest().clone(), next.dir().to_owned());
@@ -91,7 +91,6 @@ impl<'a> Rotating<'a> {
                     ends.push(Ending { path: p, recorder, error, current, dir });
                 }
                 Err(error) => {
-                    unfollowed.push((recorder.manifest().clone(), recorder.dir().to_owned()));
                     let path = &self.config.paths[p].label;
                     crate::output::tell!(
                         "fathom: {path}: no new recording could be begun, and the old one goes on: {error}"
@@ -101,16 +100,10 @@ impl<'a> Rotating<'a> {
         }
         let (begun, mono_ns) = (self.begun, now.mono_ns);
         let unclosed = self.unclosed.clone();
-        let close = move |Ending { recorder, current, dir, .. }: &mut Ending| {
+        self.closing.begin(ends, move |Ending { recorder, current, dir, .. }| {
             let finished = unclosed.close(recorder, current.started_at, mono_ns);
             keep::remove_old(current, dir, begun);
             finished
-        };
-        // Where a full disk lets no recording be begun, what is removed is the room of the next.
-        self.closing.begin(ends, close, move || {
-            for (current, dir) in &unfollowed {
-                keep::remove_old(current, dir, begun);
-            }
         });
     }
 
@@ -127,13 +120,13 @@ impl<'a> Rotating<'a> {
 
 /// Begins the next recording, and writes the last of this one: what the one says of the other, both say alike.
 fn seam(
-    config: &Config,
+    (config, begun): (&Config, Timestamp),
     path: usize,
     recorder: &mut Recorder,
     tally: &Tally,
     now: Anchor,
 ) -> Result<(Recorder, Option<String>), String> {
-    let next = keep::next(config, &config.paths[path], recorder.manifest(), now);
+    let next = keep::next(config, &config.paths[path], recorder.manifest(), begun, now);
     let mut next = next.map_err(|e| e.to_string())?.ok_or("nothing is recorded")?;
     let (at, mono_ns) = (next.manifest().started_at, now.mono_ns);
     let carried = tally.carried(mono_ns);

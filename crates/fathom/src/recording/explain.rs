@@ -43,9 +43,20 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut damaged = false;
     let mut recordings = Vec::new();
     let dirs = readable(&args.dirs);
+    let mut dir_of = BTreeMap::new();
     for dir in &dirs {
         match Recording::open(dir).map_err(|e| failure(&e)) {
-            Ok(recording) => recordings.push(recording),
+            Ok(recording) => match dir_of.insert(recording.manifest().id.clone(), dir) {
+                // What happened happened once.
+                Some(before) => {
+                    tell!(
+                        "fathom: {}: is {} once more, and is not told again",
+                        dir.display(),
+                        before.display()
+                    );
+                }
+                None => recordings.push(recording),
+            },
             // It hides none of the others.
             Err(failure) if dirs.len() > 1 => {
                 failure.report();

@@ -45,7 +45,10 @@ fn datagrams_that_were_lost_are_told_with_their_way() {
             (2, 1, 3),
             "6 datagrams on connection #0 were lost, by the reflector's count: 2 on the way there, 1 on the way back, 3 where nobody can say",
         ),
-        ((0, 0, 3), "3 datagrams on connection #0 were lost; on which way nobody can say"),
+        (
+            (0, 0, 3),
+            "3 datagrams on connection #0 had no answer; nobody can say whether, and on which way, they were lost",
+        ),
     ] {
         let lines = told(&[opened(0, 0), lost(9 * S, 0, n.0, n.1, n.2), lost(9 * S, 1, 0, 0, 0)]);
         assert_eq!((lines.len(), lines[1].statement.as_str()), (3, what), "{lines:#?}");

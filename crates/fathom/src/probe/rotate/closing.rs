@@ -44,27 +44,21 @@ impl Closing {
         self.thread.is_some() || !lock_ends(&self.ends).is_empty()
     }
 
-    /// Closes these in order, and does the other then. Nothing may be under way ([`Closing::is_busy`]).
+    /// Closes these in order. Nothing may be under way ([`Closing::is_busy`]).
     pub(super) fn begin(
         &mut self,
         ends: Vec<Ending>,
-        close: impl Fn(&mut Ending) -> Result<(), String> + Send + 'static,
-        then: impl FnOnce() + Send + 'static,
+        close: impl Fn(&mut Ending) -> Result<(), String> + Clone + Send + 'static,
     ) {
         let ends = ends.into_iter().map(|ending| (ending, Err(FAILED.to_owned()))).collect();
         self.ends = Arc::new(Mutex::new(ends));
-        let theirs = Arc::clone(&self.ends);
-        let work = Arc::new(Mutex::new(Some(move || {
-            close_all(&theirs, close);
-            then();
-        })));
-        let taken = Arc::clone(&work);
-        match thread::Builder::new().name("close".into()).spawn(move || run(&taken)) {
+        let (theirs, each) = (Arc::clone(&self.ends), close.clone());
+        match thread::Builder::new().name("close".into()).spawn(move || close_all(&theirs, each)) {
             Ok(thread) => self.thread = Some(thread),
             // Without room for a thread, here and now.
             Err(e) => {
                 tracing::warn!(error = %e, "no thread closes the recordings before");
-                run(&work);
+                close_all(&self.ends, close);
             }
         }
     }
@@ -83,13 +77,6 @@ impl Closing {
             (ending.path, ending.recorder, ending.error.or(closed.err()))
         };
         std::mem::take(&mut *lock_ends(&self.ends)).into_iter().map(ended).collect()
-    }
-}
-
-fn run(work: &Mutex<Option<impl FnOnce()>>) {
-    let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(work) = work {
-        work();
     }
 }
 
@@ -134,11 +121,10 @@ mod tests {
         let (mut closing, gate) = (Closing::default(), Arc::new(Mutex::new(())));
         let held = gate.lock().expect("no panic");
         let theirs = Arc::clone(&gate);
-        let close = move |_: &mut Ending| {
+        closing.begin(vec![ending(home.path(), 0)], move |_| {
             drop(theirs.lock());
             Err("the disk is gone".to_owned())
-        };
-        closing.begin(vec![ending(home.path(), 0)], close, || {});
+        });
         assert!(closing.collect(false).is_empty());
         drop(held);
         until("it ends", || closing.thread.as_ref().is_some_and(JoinHandle::is_finished));
@@ -153,11 +139,10 @@ mod tests {
         let home = tempfile::tempdir().expect("a directory");
         let mut closing = Closing::default();
         let ends = (0..3).map(|path| ending(home.path(), path)).collect();
-        let close = |ending: &mut Ending| {
+        closing.begin(ends, |ending| {
             assert_ne!(ending.path, 1, "as if by a bug");
             Ok(())
-        };
-        closing.begin(ends, close, || {});
+        });
         let failed = Some(FAILED.to_owned());
         assert_eq!(errors(closing.collect(true)), [(0, None), (1, failed.clone()), (2, failed)]);
     }

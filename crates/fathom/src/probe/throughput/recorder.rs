@@ -38,7 +38,7 @@ impl TestRecorder {
             manifest.probe = plan.effective();
             manifest
         };
-        let recorder = keep::record(&plan.config, plan.path(), started_at, manifest)?;
+        let recorder = keep::record(&plan.config, plan.path(), [started_at; 2], manifest)?;
         let dir = recorder.as_ref().map(|recorder| recorder.dir().to_owned());
         let target = plan.path().target.to_string();
         Ok(Self { recorder, dir, error: None, target, anchored_ns: mono_ns() })
