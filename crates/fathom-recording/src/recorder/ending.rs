@@ -37,9 +37,12 @@ impl Recorder {
                 // Not before: a kill would have taken rows of samples that were out, and their ends.
                 progress::remove(r.disk.as_ref(), &r.dir);
                 r.sync()?;
-                r.close_segment()?;
-                r.collect_closed(true)?;
-                r.close_unclosed()?;
+                let closed = r.close_segment().and_then(|()| r.collect_closed(true));
+                closed.and_then(|()| r.close_unclosed()).or_else(|error| {
+                    // Every row is on the disk: where there is no room for them in another form they stay as they are.
+                    tracing::warn!(dir = %r.dir.display(), %error, "left as it was written");
+                    if error.wants_room() { Ok(()) } else { Err(error) }
+                })?;
                 r.tell_gap()?;
                 let kind = EventKind::RecordingEnded { samples: r.rows, error: error.map(str::to_owned) };
                 r.event(&Event { at: ended_at, mono_ns: now_mono_ns, connection: None, kind })?;
@@ -73,6 +76,11 @@ impl Recorder {
         ended?;
         self.refuse_if_stopped()?;
         Ok(self.rows)
+    }
+
+    /// Whether rows of it stayed in the files in which they were written, for want of room: recovery closes them.
+    pub fn is_left_open(&self) -> bool {
+        !self.unclosed.is_empty()
     }
 
     /// Ends a recording that stopped early: tells what has been lost since.

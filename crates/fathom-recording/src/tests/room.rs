@@ -208,6 +208,34 @@ fn a_recovery_without_room_leaves_the_log_sealed(dir: &Path) {
     std::fs::write(&log, kept).unwrap();
 }
 
+/// The disk was full of others just as the last segment was to be closed: "the recording is incomplete", of which all rows were there
+/// (a stranger).
+#[test]
+fn what_has_no_room_to_be_closed_at_the_end_is_whole_all_the_same() {
+    for sent in [100, crate::recorder::INLINE_ROWS + 100] {
+        let (disk, home) = (Arc::new(Filling::default()), tempfile::tempdir().unwrap());
+        let dir = home.path().join("r");
+        let mut recorder = begin(&disk, home.path(), u64::MAX);
+        (0..sent).for_each(|seq| recorder.push(&row(seq)).unwrap());
+        recorder.event(&closed(sent)).unwrap();
+        recorder.flush(SECOND).unwrap();
+        disk.no_parquet.store(true, Ordering::Relaxed);
+        assert_eq!(recorder.finish_with(manifest().started_at, 2 * SECOND, None).unwrap(), sent);
+        assert!(recorder.is_left_open());
+        drop(recorder);
+        let check = || {
+            let found = verify(&dir, |_| {}).unwrap();
+            assert!(found.is_sound() && found.rows == sent, "{found:?}");
+            assert_eq!((read(&dir).len() as u64, losses(&dir)), (sent, 0));
+        };
+        check();
+        let recovery = crate::recover(&dir, Timestamp::now()).unwrap();
+        assert!(recovery.needed && recovery.is_in_order() && recovery.lost == 0, "{recovery:?}");
+        check();
+        assert!(!dir.join("samples-00000.arrows").exists());
+    }
+}
+
 /// Its rows stay where they were written, since there is no room for others. `--keep` refused it for ever: "samples-00000.arrows in it
 /// is not of a whole recording".
 #[test]

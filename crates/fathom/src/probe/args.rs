@@ -79,7 +79,9 @@ pub(crate) struct Args {
     /// One sample so often on each connection, whether or not the last came back [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = "What to send", allow_hyphen_values = true)]
     pub(super) every: Option<Duration>,
-    /// The next sample as soon as the last came back, instead of on a schedule; of datagrams, which may be lost, also after four times their usual p99 (20ms at the least)
+    /// The next sample as soon as the last came back, instead of on a schedule
+    ///
+    /// Of datagrams, which may be lost, also after four times their usual p99 (20ms at the least).
     #[arg(long, conflicts_with = "every", help_heading = "What to send")]
     pub(super) ping_pong: bool,
     /// Time the making of connections instead of echoes: one a sample, closed at once; any listening TCP port will do

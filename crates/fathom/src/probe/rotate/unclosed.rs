@@ -20,8 +20,8 @@ impl Unclosed {
     ) -> Result<(), String> {
         let finished = recorder.finish_with(ended_at, mono_ns, None);
         match &finished {
-            Ok(_) => self.try_again(),
-            Err(_) => self.lock().push(recorder.dir().to_owned()),
+            Ok(_) if !recorder.is_left_open() => self.try_again(),
+            _ => self.lock().push(recorder.dir().to_owned()),
         }
         finished.map(drop).map_err(|e| e.to_string())
     }
