@@ -184,7 +184,7 @@ fn a_search_that_is_killed_leaves_what_it_knew() {
     assert!(known["survived"]["idle_ns"].as_u64() >= Some(500_000_000), "{known:#}");
     let story = fathom(home.path(), &["recording", "explain", "r"]);
     assert!(
-        story.out.contains(": no idle limit up to ") && story.out.contains("had been interrupted"),
+        story.out.contains(": no idle limit up to ") && story.out.contains("was put in order later"),
         "{story:?}"
     );
 }
