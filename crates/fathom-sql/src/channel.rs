@@ -89,6 +89,12 @@ impl Channel {
         Some((room, mono_ns().saturating_sub(ago_ns)))
     }
 
+    /// For how long in all, in ns, its kernel had something to send or unacknowledged, and it was not the peer who had no room for it.
+    pub(crate) fn sending_ns(&self) -> Option<u64> {
+        let times = socket::transfer_times(&self.stream)?;
+        Some(times.busy_us.saturating_sub(times.rwnd_limited_us).saturating_mul(1_000))
+    }
+
     /// The kernel's counters.
     pub(crate) fn info(&self) -> Option<TcpInfo> {
         socket::tcp_info(&self.stream)

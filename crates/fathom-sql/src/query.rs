@@ -69,6 +69,9 @@ pub(crate) struct Asker<'a> {
     pub(crate) seam: Option<Seam>,
 }
 
+/// A request of no more bytes goes at once: ten segments of 1,460 (RFC 6928).
+const AT_ONCE: usize = 14_600;
+
 /// Between two queries: what the kernel had counted, and for how long this thread had waited for a processor.
 pub(crate) struct Seam {
     at_ns: u64,
@@ -86,6 +89,8 @@ impl Asker<'_> {
         }
         self.beside.begin_slowest();
         let request = self.session.request(&self.sql, self.config);
+        let is_large = request.as_ref().is_ok_and(|request| request.len() > AT_ONCE);
+        let sending_ns = is_large.then(|| self.session.channel().sending_ns()).flatten();
         let (seam, now) = (self.seam.take(), mono_ns());
         let waited_ns = match &seam {
             Some(seam) if now.saturating_sub(seam.at_ns) < SEAM_NS => seam.waited_ns,
@@ -119,6 +124,14 @@ impl Asker<'_> {
         }
         if let Some(looks) = &self.looks {
             looks.query_ended();
+        }
+        if is_large {
+            // Where the kernel does not tell it may have been all the time.
+            let sent_ns = sending_ns.zip(self.session.channel().sending_ns());
+            let took_ns = now.saturating_sub(began_ns);
+            run.line.sending(
+                sent_ns.map_or(took_ns, |(before, after)| after.saturating_sub(before)).min(took_ns),
+            );
         }
         let after = self.session.channel().info();
         self.seam = Some(Seam { at_ns: mono_ns(), kernel: after, waited_ns: waited_after_ns });

@@ -60,6 +60,8 @@ pub struct Timeline {
     rtt_most_ns: u64,
     /// Of the server's first waits so much may have been that of answers that were lost.
     lost_answers_ns: u64,
+    /// So long it took to send the requests.
+    sent_ns: u64,
     turns: u32,
     looks: u32,
     is_disordered: bool,
@@ -112,6 +114,7 @@ impl Timeline {
             rtt_well_ns: 0,
             rtt_most_ns: 0,
             lost_answers_ns: 0,
+            sent_ns: 0,
             turns: 0,
             looks: 0,
             is_disordered: false,
@@ -229,6 +232,12 @@ impl Timeline {
             self.untied_ns += tied_ns;
             self.untied_by_late = self.untied_by_late.max(tied_ns as f64 / late_ns.max(1) as f64);
         }
+    }
+
+    /// A request was too large to be sent at once: so long this side's kernel had something of it that was not acknowledged, but for what
+    /// the server had no room for. Most likely the path carried it meanwhile.
+    pub fn sending(&mut self, ns: u64) {
+        self.sent_ns = self.sent_ns.saturating_add(ns);
     }
 
     /// This side could run and had to wait for a processor for no longer in all, since the query began.
@@ -365,11 +374,13 @@ impl Timeline {
         if !was_held_up {
             split.doubt(Server, &[Path], self.lost_answers_ns);
         }
+        split.doubt(Server, &[Path], self.sent_ns);
         split.doubt(Server, &[], late_ns);
         split.doubt(Path, &[], late_ns);
         split.may_be(Client, late_ns);
         split.agree();
         self.round_trips.settle(&mut split);
+        split.shift(Server, Path, self.sent_ns.saturating_sub(self.rtt_most_ns));
         split
     }
 

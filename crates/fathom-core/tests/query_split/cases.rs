@@ -223,6 +223,30 @@ fn few_looks_make_nothing_sure() {
     assert_eq!(verdict(&pauses_and_waits(100_000, 20, Some(0))), (Some(Party::Client), Confidence::High));
 }
 
+/// 2 MB of SQL over 20 Mbit/s: "server, high" where nobody looked (a stranger).
+#[test]
+fn what_a_large_request_takes_to_be_sent_is_most_likely_the_paths() {
+    let split = |sending_ns| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[4 * MS]));
+        line.received(Some((0, 850 * MS)), 100);
+        line.sending(sending_ns);
+        line.end(850 * MS, Some(0), &[])
+    };
+    assert_eq!(verdict(&split(0)), (Some(Party::Server), Confidence::High));
+    let large = split(810 * MS);
+    lawful(&large, 850 * MS, 0);
+    assert!(
+        large.part(Party::Path).ns >= 800 * MS && large.part(Party::Path).high_ns >= 810 * MS,
+        "{large:?}"
+    );
+    assert_ne!(verdict(&large), (Some(Party::Server), Confidence::High));
+    assert!(
+        !matches!(verdict(&large).1, Confidence::High),
+        "the server may have been slow to read it: {large:?}"
+    );
+}
+
 /// A backend that gets no processor takes a request up late, and looks meanwhile say that it is idle (`benches/attribution.py`: the path
 /// was given 15 to 20 ms of 2, half of the time until a server that starved did). One that says so at the end has answered.
 #[test]
