@@ -53,7 +53,8 @@ fn what_is_refused_costs_nothing() {
     let home = home();
     let next = measure(home.path(), service.address, "--for 1s --no-record --json");
     assert!(counted(&next.summary(), "forward", "received") > 0);
-    let grown = service.memory_peak_kib() - before;
+    // The kernel counts by processor and sums up now and then: a peak may read as some pages less than before.
+    let grown = service.memory_peak_kib().saturating_sub(before);
     assert!(grown < ROOM_KIB, "{grown} KiB");
     let served = service.stop();
     assert_eq!((&served["tests_refused"], &served["tests"]), (&asked.len().into(), &1.into()), "{served}");
@@ -71,7 +72,8 @@ fn the_largest_blocks_on_many_streams_fit_into_the_room() {
     for way in ["forward", "reverse"] {
         assert_eq!(counted(&summary, way, "sent"), counted(&summary, way, "received"), "{summary}");
     }
-    let grown = service.memory_peak_kib() - before;
+    // The kernel counts by processor and sums up now and then: a peak may read as some pages less than before.
+    let grown = service.memory_peak_kib().saturating_sub(before);
     assert!(grown < ROOM_KIB, "{grown} KiB");
     assert_eq!(service.stop()["tests_unfinished"], 0);
 }
