@@ -39,9 +39,12 @@ impl Recorder {
                 r.sync()?;
                 let closed = r.close_segment().and_then(|()| r.collect_closed(true));
                 closed.and_then(|()| r.close_unclosed()).or_else(|error| {
+                    if !error.wants_room() {
+                        return Err(error);
+                    }
                     // Every row is on the disk: where there is no room for them in another form they stay as they are.
                     tracing::warn!(dir = %r.dir.display(), %error, "left as it was written");
-                    if error.wants_room() { Ok(()) } else { Err(error) }
+                    Ok(())
                 })?;
                 r.tell_gap()?;
                 let kind = EventKind::RecordingEnded { samples: r.rows, error: error.map(str::to_owned) };
