@@ -23,9 +23,7 @@ impl Begun {
             fs::read_dir(dir).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
         let names: Vec<String> = names.collect();
         // What a removal left is no beginning.
-        let recorded = |name: &String| {
-            [MANIFEST, EVENTS, REMOVED].contains(&name.as_str()) || name.starts_with("samples-")
-        };
+        let recorded = |name: &String| name == REMOVED || is_recorded(name);
         if !names.iter().any(|name| name == LOCK) || names.iter().any(recorded) {
             return None;
         }
@@ -50,6 +48,11 @@ impl fmt::Display for Begun {
             Self::Shared => f.write_str(NOTHING),
         }
     }
+}
+
+/// Whether a file of this name makes a directory a recording.
+pub(crate) fn is_recorded(name: &str) -> bool {
+    name == MANIFEST || name == EVENTS || name.starts_with("samples-")
 }
 
 /// Whether a probe writes the recording that is in `dir`.

@@ -1,8 +1,9 @@
 //! The directory of a recording: who may write in it, and what is removed when nobody does.
 
 use super::{progress, seam};
+use crate::begun::is_recorded;
 use crate::disk::Disk;
-use crate::{EVENTS, Error, LOCK, MANIFEST, RESERVE};
+use crate::{Error, LOCK, RESERVE};
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -62,8 +63,7 @@ pub(super) fn holds_recording(dir: &Path) -> Result<bool, Error> {
     let entries = std::fs::read_dir(dir).map_err(Error::io("list", dir))?;
     for entry in entries {
         let name = entry.map_err(Error::io("list", dir))?.file_name();
-        let name = name.to_string_lossy();
-        if name == MANIFEST || name == EVENTS || name.starts_with("samples-") {
+        if is_recorded(&name.to_string_lossy()) {
             return Ok(true);
         }
     }
