@@ -33,6 +33,7 @@ mod split;
 mod state;
 mod stood;
 mod sweep;
+mod ties;
 mod timeline;
 mod turns;
 mod verdict;

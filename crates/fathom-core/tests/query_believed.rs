@@ -24,6 +24,8 @@ struct World {
     /// The server's clock is ahead, and runs faster by so many parts of a million.
     ahead_ns: i64,
     ppm: i64,
+    /// This end's kernel tells what was acknowledged.
+    is_told: bool,
     /// For each look: it comes later than the path takes, is taken up, waits to be read, and its answer comes late.
     looks: Vec<[u64; 4]>,
 }
@@ -69,7 +71,9 @@ impl World {
             }
             let lasted = self.clock(taken_up) - self.clock(since);
             line.still_waiting(REQUEST, at);
-            line.look(asked, at, state.believed(Since::of_look(asked, at, lasted), REQUEST));
+            // Of one that is answered sooner it comes with the answer.
+            let is_there = self.is_told && asked >= REQUEST + rtt + 40 * MS;
+            line.look(asked, at, state.believed(Since::of_look(asked, at, lasted), REQUEST, is_there));
             asked = at + 10 * MS;
         }
         line.received(Some((REQUEST, end)), 100);
@@ -89,12 +93,28 @@ fn worlds() -> impl Strategy<Value = World> {
             prop_oneof![0..MS, 0..500 * MS],
             prop_oneof![2 => Just(0), 1 => 200 * MS..1_000 * MS],
         ),
-        (-1_000_000_000_i64..1_000_000_000, -500_i64..500),
+        (-1_000_000_000_i64..1_000_000_000, -500_i64..500, any::<bool>()),
         prop::collection::vec(look, 1..20),
     )
         .prop_map(
-            |((there_ns, back_ns, turnaround_ns), (stall_ns, work_ns, again_ns), (ahead_ns, ppm), looks)| {
-                World { there_ns, back_ns, turnaround_ns, stall_ns, work_ns, again_ns, ahead_ns, ppm, looks }
+            |(
+                (there_ns, back_ns, turnaround_ns),
+                (stall_ns, work_ns, again_ns),
+                (ahead_ns, ppm, is_told),
+                looks,
+            )| {
+                World {
+                    there_ns,
+                    back_ns,
+                    turnaround_ns,
+                    stall_ns,
+                    work_ns,
+                    again_ns,
+                    ahead_ns,
+                    ppm,
+                    is_told,
+                    looks,
+                }
             },
         )
 }
@@ -130,9 +150,10 @@ proptest! {
 /// A protocol whose server does not say since when: no more than that it has no request is known of it.
 #[test]
 fn without_a_time_nothing_is_done() {
-    assert_eq!(ServerState::Done.believed(None, 5), ServerState::Before);
-    for state in [ServerState::Working, ServerState::Sending] {
-        assert_eq!(state.believed(None, 5), state);
+    assert_eq!(ServerState::Done.believed(None, 5, false), ServerState::Before);
+    assert_eq!(ServerState::Done.believed(None, 5, true), ServerState::Untaken);
+    for (state, is_there) in [(ServerState::Working, false), (ServerState::Sending, true)] {
+        assert_eq!(state.believed(None, 5, is_there), state);
     }
 }
 

@@ -8,6 +8,8 @@ mod cases;
 mod chance;
 #[path = "query_split/cuts.rs"]
 mod cuts;
+#[path = "query_split/first_waits.rs"]
+mod first_waits;
 #[path = "query_split/laws.rs"]
 mod laws;
 #[path = "query_split/pauses.rs"]
@@ -129,7 +131,7 @@ proptest! {
     /// Whatever it is told, in whatever order.
     #[test]
     fn nothing_that_it_is_told_breaks_a_law(
-        told in prop::collection::vec((0_u8..11, 0..5 * MS, 0..5 * MS, 0..100_000_u64), 0..200)
+        told in prop::collection::vec((0_u8..12, 0..5 * MS, 0..5 * MS, 0..100_000_u64), 0..200)
     ) {
         let (mut line, mut now) = (Timeline::new(0), 0);
         for (what, a, b, bytes) in told {
@@ -142,8 +144,9 @@ proptest! {
                 8 => line.late_within(b),
                 9 => line.stood(now.saturating_sub(a), now + b),
                 10 => line.room_after_pause(now + a, Room { received: bytes, window: b, segment: 1_024 }, (now + b).saturating_sub(a)),
+                11 => line.sending(a, b),
                 5 => { line.unanswered(now, now + a); now += a; }
-                4 => line.look(now.saturating_sub(b), (now + a).saturating_sub(b), [ServerState::Working, ServerState::Sending, ServerState::Done, ServerState::Before][bytes as usize % 4]),
+                4 => line.look(now.saturating_sub(b), (now + a).saturating_sub(b), [ServerState::Working, ServerState::Sending, ServerState::Done, ServerState::Before, ServerState::Untaken][bytes as usize % 5]),
                 _ => { line.still_waiting(now, now + a); now += a; }
             }
             if bytes % 2 == 0 { now += b; line.busy_until(now); }

@@ -38,6 +38,7 @@ mod reader;
 mod record;
 mod remedy;
 mod run;
+mod sending;
 mod session;
 mod ssl_mode;
 mod statement;

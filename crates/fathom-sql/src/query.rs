@@ -7,6 +7,7 @@ use crate::login::Login;
 use crate::looks::Looks;
 use crate::patience::{Heeded, Patience};
 use crate::protocol::{Protocol, Step, Watch};
+use crate::sending::{self, Sending};
 use crate::under_way::{Habits, ROOM_EVERY_NS, UnderWay};
 use crate::work::work_until;
 use crate::{Config, Stop};
@@ -69,9 +70,6 @@ pub(crate) struct Asker<'a> {
     pub(crate) seam: Option<Seam>,
 }
 
-/// A request of no more bytes goes at once: ten segments of 1,460 (RFC 6928).
-const AT_ONCE: usize = 14_600;
-
 /// Between two queries: what the kernel had counted, and for how long this thread had waited for a processor.
 pub(crate) struct Seam {
     at_ns: u64,
@@ -89,8 +87,8 @@ impl Asker<'_> {
         }
         self.beside.begin_slowest();
         let request = self.session.request(&self.sql, self.config);
-        let is_large = request.as_ref().is_ok_and(|request| request.len() > AT_ONCE);
-        let sending_ns = is_large.then(|| self.session.channel().sending_ns()).flatten();
+        let bytes = request.as_ref().map_or(0, Vec::len);
+        let sending = Sending::begin(bytes, self.session.channel());
         let (seam, now) = (self.seam.take(), mono_ns());
         let waited_ns = match &seam {
             Some(seam) if now.saturating_sub(seam.at_ns) < SEAM_NS => seam.waited_ns,
@@ -107,6 +105,7 @@ impl Asker<'_> {
             .over_path(rtt.map(|rtt| rtt.high_ns));
         let habits = std::mem::take(&mut self.habits);
         let mut run = UnderWay::new(began_ns, patience, before.as_ref(), habits, waited_ns.is_some());
+        run.sending = sending;
         run.line.sends_again_after(self.config.target.sends_again_after_ns());
         let lost = self.exchange(&mut run, request, rtt).err();
         let now = mono_ns();
@@ -125,13 +124,9 @@ impl Asker<'_> {
         if let Some(looks) = &self.looks {
             looks.query_ended();
         }
-        if is_large {
-            // Where the kernel does not tell it may have been all the time.
-            let sent_ns = sending_ns.zip(self.session.channel().sending_ns());
-            let took_ns = now.saturating_sub(began_ns);
-            run.line.sending(
-                sent_ns.map_or(took_ns, |(before, after)| after.saturating_sub(before)).min(took_ns),
-            );
+        if let Some(sending) = run.sending.take() {
+            let (likely_ns, most_ns) = sending.took_ns(self.session.channel(), now.saturating_sub(began_ns));
+            run.line.sending(likely_ns, most_ns);
         }
         let after = self.session.channel().info();
         self.seam = Some(Seam { at_ns: mono_ns(), kernel: after, waited_ns: waited_after_ns });
@@ -288,30 +283,27 @@ impl Asker<'_> {
             run.note_looks(self.looks.as_deref(), asked_ns, None);
             run.room(self.session.channel(), self.looks.as_deref(), now, ROOM_EVERY_NS);
         }
-        let after_pause = run.room_after_pause(self.session.channel());
-        match self.session.channel().fill() {
-            Ok(filled) if filled.bytes == 0 => return Err(closed()),
-            Ok(filled) => {
-                let came_ns = filled.came_ns.clamp(asked_ns, filled.read_ns);
-                run.answered(came_ns - asked_ns);
-                run.line.received(is_first.then_some((asked_ns, came_ns)), filled.bytes);
-                // What was there when this side came to read had come before.
-                let arrived_ns = filled.came_ns.clamp(run.began_ns, came_ns);
-                run.line.arrived(None, arrived_ns, filled.bytes);
-                if let Some((at_ns, room, quiet_ns)) = after_pause {
-                    run.line.room_after_pause(at_ns, room, quiet_ns);
+        // The kernel has nothing but what came since.
+        let is_unread = self.session.channel().is_drained();
+        if !is_unread {
+            let after_pause = run.room_after_pause(self.session.channel());
+            match self.session.channel().fill() {
+                Ok(filled) if filled.bytes == 0 => return Err(closed()),
+                Ok(filled) => {
+                    run.was_there(&filled, is_first.then_some(asked_ns), after_pause);
+                    return Ok(());
                 }
-                (run.waiting_since_ns, run.read_ns) = (None, filled.read_ns);
-                return Ok(());
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(lost(&e)),
             }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => run.waiting_since_ns = Some(asked_ns),
-            Err(e) => return Err(lost(&e)),
         }
+        run.waiting_since_ns = Some(asked_ns);
         let mut woke_ns = now;
         loop {
             let untold = self.looks.as_ref().map(|looks| looks.untold(run.began_ns, woke_ns));
             let at_most = untold.map_or(PATIENCE, |untold| untold.min(PATIENCE));
-            let ready = self.session.channel().wait(at_most).map_err(|e| lost(&e))?;
+            let at_most = if run.is_sending() { at_most.min(sending::EVERY) } else { at_most };
+            let ready = self.session.channel().wait_again(woke_ns, at_most).map_err(|e| lost(&e))?;
             woke_ns = self.runs(run);
             let channel = self.session.channel();
             let after_pause = ready.then(|| run.room_after_pause(channel)).flatten();
@@ -326,28 +318,24 @@ impl Asker<'_> {
             };
             match filled {
                 Ok((filled, _)) if filled.bytes == 0 => return Err(closed()),
+                // It came between the read before and the wait.
+                Ok((filled, first_ns)) if is_unread && !is_first && first_ns <= asked_ns => {
+                    run.note_looks(self.looks.as_deref(), asked_ns, None);
+                    run.was_there(&filled, None, after_pause);
+                    return Ok(());
+                }
                 Ok((filled, first_ns)) => {
                     // A stamp from before the wait is one of a clock that was set.
                     let came_ns = first_ns.clamp(asked_ns, filled.read_ns);
                     run.note_looks(self.looks.as_deref(), came_ns, Some(asked_ns));
-                    run.answered(came_ns - asked_ns);
-                    run.line.received(Some((asked_ns, came_ns)), filled.bytes);
-                    let last_ns = filled.came_ns.clamp(came_ns, filled.read_ns);
-                    if is_exact {
-                        run.line.arrived(Some(came_ns), last_ns, filled.bytes);
-                    } else {
-                        run.line.arrived_since(asked_ns, last_ns, filled.bytes);
-                    }
-                    if let Some((at_ns, room, quiet_ns)) = after_pause {
-                        run.line.room_after_pause(at_ns, room, quiet_ns);
-                    }
-                    (run.waiting_since_ns, run.read_ns) = (None, filled.read_ns);
+                    run.was_waited_for(&filled, (asked_ns, came_ns), is_exact, after_pause);
                     return Ok(());
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     // Some of what came meanwhile is seen only later.
                     let until_ns = woke_ns.saturating_sub(1_000_000);
                     run.note_looks(self.looks.as_deref(), until_ns, Some(asked_ns));
+                    run.note_request(self.session.channel());
                     self.heed(&mut run.patience, woke_ns, asked_ns, run.looked_ns)?;
                 }
                 Err(e) => return Err(lost(&e)),

@@ -1,9 +1,10 @@
 //! A query under way: what is seen and known of it, told to `fathom_core::query` in its order.
 
-use crate::channel::Channel;
+use crate::channel::{Channel, Filled};
 use crate::error::Refusal;
 use crate::looks::{Look, Looks};
 use crate::patience::Patience;
+use crate::sending::Sending;
 use fathom_core::event::TcpInfo;
 use fathom_core::query::{Room, Rtt, ServerState, Timeline};
 use fathom_os::clock::mono_ns;
@@ -44,7 +45,11 @@ pub(crate) struct UnderWay {
     /// When the latest request was sent, and whether anything of its answer has come.
     requested_ns: u64,
     is_answered: bool,
-    /// When the kernel was last asked what room there is.
+    /// When it was known to be with the server's kernel, of one that is not answered.
+    acknowledged_ns: Option<u64>,
+    /// Of a request that does not go at once.
+    pub(crate) sending: Option<Sending>,
+    /// When the kernel was last asked what room there is, or this side last waited.
     asked_room_ns: u64,
     habits: Habits,
     /// The scheduler tells how late this side runs.
@@ -105,6 +110,8 @@ impl UnderWay {
                 .map(|info| u64::from(info.min_rtt_us) * 1_000),
             requested_ns: began_ns,
             is_answered: false,
+            acknowledged_ns: None,
+            sending: None,
             asked_room_ns: began_ns,
             habits,
             is_lateness_known,
@@ -125,6 +132,26 @@ impl UnderWay {
         let rtt = rtt.map(|rtt| self.habits.no_longer_than(rtt.beside_own(self.own_round_trip_ns())));
         self.line.request(now, rtt);
         (self.waiting_since_ns, self.requested_ns, self.is_answered) = (Some(now), now, false);
+        self.acknowledged_ns = None;
+    }
+
+    /// Whether the kernel is to be asked often, for when all of the request was sent.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.sending.as_ref().is_some_and(Sending::goes_on)
+    }
+
+    /// Nothing of an answer has come: asks the kernel what it knows of the request, as long as that is of use.
+    pub(crate) fn note_request(&mut self, channel: &Channel) {
+        if self.is_answered || self.acknowledged_ns.is_some() {
+            return;
+        }
+        let Some(info) = channel.info() else { return };
+        if let Some(sending) = &mut self.sending {
+            sending.note(&info, channel);
+        }
+        if info.unacked == 0 && info.notsent_bytes == 0 {
+            self.acknowledged_ns = Some(mono_ns());
+        }
     }
 
     /// No round trip of this path was longer at the least: what the kernel saw on this connection, what looks took, and
@@ -134,8 +161,52 @@ impl UnderWay {
         self.min_rtt_ns.into_iter().chain(waits).min().unwrap_or(u64::MAX)
     }
 
+    /// Bytes that this side did not wait for, but where they are the first of an answer: since when.
+    pub(crate) fn was_there(
+        &mut self,
+        filled: &Filled,
+        asked_ns: Option<u64>,
+        after_pause: Option<AfterPause>,
+    ) {
+        let came_ns = filled.came_ns.clamp(asked_ns.unwrap_or(0), filled.read_ns);
+        self.answered(asked_ns.map_or(0, |asked_ns| came_ns - asked_ns));
+        self.line.received(asked_ns.map(|asked_ns| (asked_ns, came_ns)), filled.bytes);
+        // What was there when this side came to read had come before.
+        self.line.arrived(None, filled.came_ns.min(came_ns).max(self.began_ns), filled.bytes);
+        self.was_read(filled, after_pause);
+    }
+
+    /// Bytes that were waited for since then until then. `is_exact`: that is when the first of them came; else they may have come at
+    /// any time since.
+    pub(crate) fn was_waited_for(
+        &mut self,
+        filled: &Filled,
+        (since_ns, came_ns): (u64, u64),
+        is_exact: bool,
+        after_pause: Option<AfterPause>,
+    ) {
+        self.answered(came_ns - since_ns);
+        self.line.received(Some((since_ns, came_ns)), filled.bytes);
+        let last_ns = filled.came_ns.clamp(came_ns, filled.read_ns);
+        if is_exact {
+            self.line.arrived(Some(came_ns), last_ns, filled.bytes);
+        } else {
+            self.line.arrived_since(since_ns, last_ns, filled.bytes);
+        }
+        // Who waits is not busy.
+        self.asked_room_ns = self.asked_room_ns.max(came_ns);
+        self.was_read(filled, after_pause);
+    }
+
+    fn was_read(&mut self, filled: &Filled, after_pause: Option<AfterPause>) {
+        if let Some((at_ns, room, quiet_ns)) = after_pause {
+            self.line.room_after_pause(at_ns, room, quiet_ns);
+        }
+        (self.waiting_since_ns, self.read_ns) = (None, filled.read_ns);
+    }
+
     /// The first bytes of an answer came after so long.
-    pub(crate) fn answered(&mut self, waited_ns: u64) {
+    fn answered(&mut self, waited_ns: u64) {
         // Bytes that were there before the request are no answer to it.
         if !replace(&mut self.is_answered, true) && waited_ns > 0 {
             Habits::keep(&mut self.habits.first_waits_ns, waited_ns);
@@ -162,7 +233,9 @@ impl UnderWay {
                 Some(since_ns) if look.at_ns > since_ns => self.line.still_waiting(since_ns, look.at_ns),
                 _ => self.line.busy_until(look.at_ns),
             }
-            let state = look.state.believed(look.since, self.requested_ns);
+            let is_there =
+                !self.is_answered && self.acknowledged_ns.is_some_and(|known_ns| known_ns <= look.asked_ns);
+            let state = look.state.believed(look.since, self.requested_ns, is_there);
             self.line.look(look.asked_ns, look.at_ns, state);
             Habits::keep(&mut self.habits.looks_ns, look.at_ns.saturating_sub(look.asked_ns));
             if let (ServerState::Working, Some(wait)) = (state, look.wait) {

@@ -65,6 +65,46 @@ fn a_client_that_was_stopped_says_so_and_blames_nobody() {
     assert_sound(&dir);
 }
 
+/// What a process of the server says that it does, in its title.
+fn title(process: u32) -> String {
+    let title = std::fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    title.trim_matches(['\0', ' ']).to_owned()
+}
+
+/// Its backend stopped while it idles, so that it takes the next request up seconds late, which its kernel had acknowledged (a stranger:
+/// nobody was named).
+#[test]
+fn a_server_that_takes_a_request_up_late_is_most_of_it() {
+    let Some(server) = Postgres::start() else { return };
+    let dir = server.home.path().join("kept");
+    let ask = ["--query", "SELECT pg_sleep(0.4)", "--count", "8", "--every", "1500ms", "--record"];
+    let child = begun(server.sql(&[&ask[..], &[dir.to_str().unwrap()]].concat()));
+    wait_until_asleep(&server, 1);
+    let file = server.home.path().join("pid");
+    let note = format!(
+        "COPY (SELECT pid FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(0.4)') TO '{}'",
+        file.display()
+    );
+    server.ask(&["--count", "1", "--simple", "--query", &note]);
+    let backend: u32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    for _ in 0..2 {
+        for does in [" SELECT", " idle"] {
+            support::wait_for(does, || title(backend).ends_with(does).then_some(()));
+        }
+        signal(backend, "-STOP");
+        // For so long it does not run: that is the fault, not a wait for something.
+        std::thread::sleep(Duration::from_secs(4));
+        signal(backend, "-CONT");
+    }
+    let outcome = result(&child.wait_with_output().unwrap());
+    assert_eq!(outcome["verdict"], json!({ "party": "server", "confidence": "high" }), "{outcome:#}");
+    let part = |bound: &str| outcome["mean_ns"]["path"][bound].as_u64().unwrap();
+    // What its kernel waits before it says that the request is there, and a lost answer, which would come after 200 ms, in two of eight.
+    assert!(part("high") < 100_000_000, "{outcome:#}");
+    says_the_same(&dir, &outcome);
+    assert_sound(&dir);
+}
+
 /// `pg_ctl restart` under four connections: 1 to 3 of 8 came back, by chance, and the run went on as one of 8 (a stranger). Twice.
 #[test]
 fn all_connections_come_back_after_a_restart() {

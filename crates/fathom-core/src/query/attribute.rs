@@ -85,9 +85,23 @@ pub(super) fn spent(seen: &[Sums; SEEN.len()]) -> Vec<Spent> {
     each.filter(|(.., ns)| *ns > 0).collect()
 }
 
+/// Takes so much of what is not known to be the server's out of first waits, as far as there is.
+pub(super) fn on_the_way(seen: &mut [Sums; SEEN.len()], ns: u64) -> u64 {
+    let mut left_ns = ns;
+    for seen_so in [Seen::Untaken, Seen::Changed, Seen::Nothing, Seen::Begun, Seen::Late] {
+        for doing in [Doing::First, Doing::FirstUnlooked] {
+            let first_ns = &mut seen[seen_so as usize][index(doing)];
+            let taken_ns = left_ns.min(*first_ns);
+            (*first_ns, left_ns) = (*first_ns - taken_ns, left_ns - taken_ns);
+        }
+    }
+    ns - left_ns
+}
+
 /// What the looks before and after say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
+    /// Nothing, or that the server had the request and no more.
     Nothing,
     /// From the request to the first look, which saw it work.
     Begun,
@@ -123,14 +137,15 @@ pub(super) const SEEN: [Seen; 10] = [
 impl Seen {
     /// Between two looks of one turn; `None`: the turn begins, or ends.
     pub(super) fn between(before: Option<ServerState>, after: Option<ServerState>) -> Self {
-        use ServerState::{Before, Done, Sending, Working};
+        use ServerState::{Before, Done, Sending, Untaken, Working};
         match (before, after) {
-            (None, None) => Self::Nothing,
+            // Where the request is there the server has it: whoever does not look knows as much.
+            (None | Some(Untaken), None) | (None | Some(Before | Untaken), Some(Untaken)) => Self::Nothing,
             // A turn begins with work, once the request is there.
-            (None, Some(Working)) => Self::Begun,
+            (None | Some(Untaken), Some(Working)) => Self::Begun,
             (None | Some(Before), Some(Before)) | (Some(Before), Some(Working)) => Self::Untaken,
             (Some(Working), Some(Working)) => Self::Working,
-            (Some(Working), None) => Self::Ended,
+            (Some(Working), None | Some(Untaken)) => Self::Ended,
             // And ends with everything sent.
             (Some(Done), Some(Done) | None) => Self::Done,
             (Some(Sending | Done), Some(Sending | Done) | None) => Self::Sending,

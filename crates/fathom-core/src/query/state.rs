@@ -11,6 +11,8 @@ pub enum ServerState {
     Done,
     /// What it did before the request was there, or before it ran again to see it.
     Before,
+    /// The same, and its kernel had acknowledged the request: it has not taken it up, or has answered it and the answer was lost.
+    Untaken,
 }
 
 /// Since when a server has done what it says, on this end's clock: somewhere between the two.
@@ -44,8 +46,17 @@ impl ServerState {
     /// that surely came to it after the request was sent, so that it ran meanwhile; of others the path is never sure, whatever they
     /// say, and without a time (`None`) none is. Anything else that it says is the server's time, also where it does not run, and is
     /// not believed only where it surely is older than the request.
+    ///
+    /// `is_there`: the server's kernel was known to have the request when it was asked.
     #[must_use]
-    pub fn believed(self, since: Option<Since>, requested_ns: u64) -> Self {
+    pub fn believed(self, since: Option<Since>, requested_ns: u64, is_there: bool) -> Self {
+        match self.of_request(since, requested_ns) {
+            Self::Before if is_there => Self::Untaken,
+            state => state,
+        }
+    }
+
+    fn of_request(self, since: Option<Since>, requested_ns: u64) -> Self {
         match since {
             None if self == Self::Done => Self::Before,
             Some(since) if self == Self::Done && since.earliest_ns < requested_ns => Self::Before,

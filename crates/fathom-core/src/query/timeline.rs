@@ -1,11 +1,12 @@
 //! Waiting and working of this side, and what the server did meanwhile, become sums.
 
-use super::attribute::{Doing, HeldUp, SEEN, Seen, Sums, Tie, attribute, doubts, index, spent};
+use super::attribute::{Doing, HeldUp, SEEN, Seen, Sums, attribute, doubts, index, on_the_way, spent};
 use super::busy::{Busy, Room};
 use super::rate::Rate;
 use super::silence::Silences;
 use super::split::Party::{Client, Path, Server};
 use super::stood::Stood;
+use super::ties::Ties;
 use super::turns::RoundTrips;
 use super::worked::{Span, Worked};
 use super::{Rtt, ServerState, Split, well_within};
@@ -13,8 +14,6 @@ use super::{Rtt, ServerState, Split, well_within};
 /// A lost answer is sent again after this and a round trip or two: "Whenever RTO is computed, if it is less than 1 second, then
 /// the RTO SHOULD be rounded up to 1 second" (RFC 6298, 2.4), of which Linux makes 200 ms (`TCP_RTO_MIN`).
 pub const AGAIN_NS: u64 = 200_000_000;
-/// A wait of less than this share of what was done before it may be chance.
-const TIE: u64 = 20;
 
 /// One query: see the module above.
 #[derive(Debug, Clone)]
@@ -58,30 +57,17 @@ pub struct Timeline {
     rtt_high_ns: u64,
     rtt_well_ns: u64,
     rtt_most_ns: u64,
-    /// Of the server's first waits so much may have been that of answers that were lost.
+    /// Of the server's first waits so much may have been that of answers that were lost; of this turn it waited for so long since it
+    /// last was seen to work.
     lost_answers_ns: u64,
-    /// So long it took to send the requests.
+    unseen_ns: u64,
+    /// So long it took to send the requests, and at the most.
     sent_ns: u64,
+    sent_most_ns: u64,
     turns: u32,
     looks: u32,
     is_disordered: bool,
-    /// For later bytes that have not come.
-    waited_ns: u64,
-    /// What this side was busy with before it.
-    hidden_ns: u64,
-    /// Of both, where it was hardly a wait.
-    tie: Tie,
-    /// Of waits whose end is not known, what lies between the earliest and the latest; and for how long in all this side ran late at
-    /// most.
-    unwoken_ns: u64,
-    late_within_ns: u64,
-    /// So of the wait before: what lies between would be part of what was done before the next.
-    unwoken_before_ns: u64,
-    /// Waits that were no ties as they were told, and such lateness may make some: each, with what was done before it; in all; and the
-    /// most of that which an ns of lateness makes a tie.
-    latest_wait: Option<(u64, u64)>,
-    untied_ns: u64,
-    untied_by_late: f64,
+    ties: Ties,
 }
 
 impl Timeline {
@@ -114,19 +100,13 @@ impl Timeline {
             rtt_well_ns: 0,
             rtt_most_ns: 0,
             lost_answers_ns: 0,
+            unseen_ns: 0,
             sent_ns: 0,
+            sent_most_ns: 0,
             turns: 0,
             looks: 0,
             is_disordered: false,
-            waited_ns: 0,
-            hidden_ns: 0,
-            tie: Tie::default(),
-            unwoken_ns: 0,
-            unwoken_before_ns: 0,
-            late_within_ns: u64::MAX,
-            latest_wait: None,
-            untied_ns: 0,
-            untied_by_late: 0.0,
+            ties: Ties::new(),
         }
     }
 
@@ -179,19 +159,9 @@ impl Timeline {
             self.hide_run();
             self.wait(since_ns, came_ns);
         }
-        self.latest_wait = None;
+        self.ties.reads();
         if !self.is_first || waited.is_none() {
-            let waited_ns = std::mem::take(&mut self.waited_ns);
-            if waited.is_some() {
-                let hidden_ns = std::mem::take(&mut self.hidden_ns);
-                // Such a wait may be chance: this side was as slow as whom it waited for.
-                if waited_ns.saturating_mul(TIE) < hidden_ns {
-                    self.tie.waited_ns += waited_ns;
-                    self.tie.hidden_ns += hidden_ns;
-                } else {
-                    self.latest_wait = Some((waited_ns, hidden_ns));
-                }
-            }
+            let waited_ns = self.ties.came(waited.is_some());
             self.rate.waited(waited_ns, self.rtt_high_ns, bytes);
             self.silences.waited(waited_ns, bytes);
         }
@@ -203,7 +173,7 @@ impl Timeline {
     /// came when they were read. No first one: this side did not wait for them, and nobody knows how long they came. What is done after the last came is nobody else's, until a further read tells of later ones.
     pub fn arrived(&mut self, first_ns: Option<u64>, last_ns: u64, bytes: u64) {
         if first_ns.is_some() {
-            self.untie(0);
+            self.ties.woke(0);
         }
         self.busy.arrived(last_ns);
         self.rate.arrived(first_ns, last_ns, bytes);
@@ -212,37 +182,22 @@ impl Timeline {
     /// The same of bytes that ended a wait, of which the first may have come at any time since `earliest_ns`: what of the wait lies
     /// after that is this side's, if it was late to see them.
     pub fn arrived_since(&mut self, earliest_ns: u64, last_ns: u64, bytes: u64) {
-        let unwoken_ns = self.now_ns.saturating_sub(earliest_ns);
-        self.unwoken_ns += unwoken_ns;
-        self.untie(unwoken_ns);
+        self.ties.woke(self.now_ns.saturating_sub(earliest_ns));
         self.busy.arrived(last_ns);
         self.rate.arrived_since(earliest_ns, last_ns, bytes);
     }
 
-    /// A wait ended, so much earlier perhaps; and the one before it may have, so that more was done between the two. Notes what makes it
-    /// chance, where something of that can.
-    fn untie(&mut self, unwoken_ns: u64) {
-        let before_ns = std::mem::replace(&mut self.unwoken_before_ns, unwoken_ns);
-        let Some((waited_ns, hidden_ns)) = self.latest_wait.take() else { return };
-        // An ns less of the wait does as much as `TIE` more of what was done.
-        let shorter_ns = (waited_ns - hidden_ns / TIE).min(unwoken_ns);
-        let longer_ns = (waited_ns - shorter_ns).saturating_mul(TIE).saturating_sub(hidden_ns);
-        if longer_ns <= before_ns {
-            let (tied_ns, late_ns) = (waited_ns + hidden_ns + longer_ns, shorter_ns + longer_ns);
-            self.untied_ns += tied_ns;
-            self.untied_by_late = self.untied_by_late.max(tied_ns as f64 / late_ns.max(1) as f64);
-        }
-    }
-
     /// A request was too large to be sent at once: so long this side's kernel had something of it that was not acknowledged, but for what
-    /// the server had no room for. Most likely the path carried it meanwhile.
-    pub fn sending(&mut self, ns: u64) {
+    /// the server had no room for. Most likely the path carried it meanwhile. `most_ns`: the same until the last of it was acknowledged,
+    /// which the server's kernel may put off until its process answers.
+    pub fn sending(&mut self, ns: u64, most_ns: u64) {
         self.sent_ns = self.sent_ns.saturating_add(ns);
+        self.sent_most_ns = self.sent_most_ns.saturating_add(most_ns.max(ns));
     }
 
     /// This side could run and had to wait for a processor for no longer in all, since the query began.
     pub fn late_within(&mut self, ns: u64) {
-        self.late_within_ns = ns;
+        self.ties.late_within(ns);
     }
 
     /// Segments of the answer came out of their order: one before them was lost on the way.
@@ -290,9 +245,14 @@ impl Timeline {
         let seen = Seen::between(self.before, Some(state));
         // Later, what looks like that is that it has done with it.
         let seen = if seen == Seen::Untaken && self.untaken.is_none() { Seen::Changed } else { seen };
+        let is_unseen = matches!(state, ServerState::Before | ServerState::Untaken);
+        self.unseen_ns = if is_unseen { self.unseen_ns + self.first_ns() } else { 0 };
         self.shut(seen);
-        if state != ServerState::Before {
-            self.taken(state == ServerState::Working);
+        match state {
+            ServerState::Before => {}
+            ServerState::Untaken => self.taken(Seen::Nothing),
+            ServerState::Working => self.taken(Seen::Untaken),
+            ServerState::Sending | ServerState::Done => self.taken(Seen::Changed),
         }
         (self.before, self.before_ns) = (Some(state), at_ns);
     }
@@ -353,34 +313,35 @@ impl Timeline {
         let mut split = self.sure;
         split.was_held_up = is_disturbed || retransmits.is_some_and(|segments| segments > 0);
         split.wall_ns = self.now_ns - self.began_ns;
+        // Where no look saw that the server had the request before it was sent.
+        let carried_ns = on_the_way(&mut self.seen, self.sent_ns.saturating_sub(self.rtt_most_ns));
+        split.give(Path, carried_ns);
+        split.doubt(Path, &[Server], carried_ns);
         let spent = spent(&self.seen);
         for &spent in &spent {
             attribute(&mut split, spent, &mut held_up);
         }
-        let late_ns = self.unwoken_ns.min(self.late_within_ns);
+        let late_ns = self.ties.late_ns();
         let mut carried = self.rate.carried(self.rtt_high_ns, late_ns);
         if self.is_disordered {
             carried.ns = u64::MAX;
         }
-        let tied_ns = self.untied_ns.min((late_ns as f64 * self.untied_by_late) as u64);
-        self.tie.waited_ns = self.tie.waited_ns.saturating_add(tied_ns);
         // What nothing ended is silent too.
-        self.silences.waited(self.waited_ns, 0);
+        self.silences.waited(self.ties.waited_ns, 0);
         let silent_ns = self.silences.beyond(slowest_ns.max(well_within(self.rtt_most_ns)), self.again_ns);
-        doubts(&mut split, &spent, self.looks, carried, self.tie, silent_ns);
+        doubts(&mut split, &spent, self.looks, carried, self.ties.all(), silent_ns);
         let rest_ns = split.wall_ns - self.stood_ns;
         split.doubt(Client, &[Server, Path], self.busy.doubted_ns(self.bytes, rest_ns));
         self.round_trips.doubt(&mut split);
         if !was_held_up {
             split.doubt(Server, &[Path], self.lost_answers_ns);
         }
-        split.doubt(Server, &[Path], self.sent_ns);
+        split.doubt(Server, &[Path], self.sent_most_ns - carried_ns);
         split.doubt(Server, &[], late_ns);
         split.doubt(Path, &[], late_ns);
         split.may_be(Client, late_ns);
         split.agree();
         self.round_trips.settle(&mut split);
-        split.shift(Server, Path, self.sent_ns.saturating_sub(self.rtt_most_ns));
         split
     }
 
@@ -395,12 +356,12 @@ impl Timeline {
         for (doing, seen, ns) in tied {
             self.seen[seen as usize][index(doing)] += ns;
         }
+        let unseen_ns = std::mem::take(&mut self.unseen_ns);
         if !self.is_blind && matches!(seen, Seen::Nothing | Seen::Ended) {
-            let first_ns = self.since[index(Doing::First)] + self.since[index(Doing::FirstUnlooked)];
-            self.lost_answers_ns += first_ns.min(self.again_within_ns);
+            self.lost_answers_ns += (unseen_ns + self.first_ns()).min(self.again_within_ns);
         }
         self.shut(seen);
-        self.taken(false);
+        self.taken(Seen::Changed);
         self.worked.end();
         (self.before, self.before_ns, self.is_stale) = (None, self.now_ns, false);
     }
@@ -414,8 +375,7 @@ impl Timeline {
             // That it did not run is not how fast it is.
             hidden_ns += if matches!(doing, Doing::Stood | Doing::StoodShut) { 0 } else { ns };
         }
-        // A wait may be told of in pieces.
-        self.hidden_ns = if hidden_ns > 0 { hidden_ns } else { self.hidden_ns };
+        self.ties.hid(hidden_ns);
     }
 
     fn wait(&mut self, since_ns: u64, until_ns: u64) {
@@ -425,7 +385,7 @@ impl Timeline {
         if !self.is_first {
             self.since[index(Doing::Waiting)] += ns - unlooked_ns;
             self.seen[Seen::Late as usize][index(Doing::Waiting)] += unlooked_ns;
-            self.waited_ns += ns;
+            self.ties.waited_ns += ns;
             return;
         }
         // A first wait may come in pieces: what of the round trip is left over goes on to the next.
@@ -464,10 +424,14 @@ impl Timeline {
         add(sums, &since);
     }
 
-    /// The server was seen to have taken the request up, or will not be: only of one that was seen to work then is known that it had not
-    /// before.
-    fn taken(&mut self, works: bool) {
-        let seen = if works { Seen::Untaken } else { Seen::Changed };
+    /// Since the latest look, or the turn's beginning, it was waited for the first bytes of the answer for so long.
+    fn first_ns(&self) -> u64 {
+        self.since[index(Doing::First)] + self.since[index(Doing::FirstUnlooked)]
+    }
+
+    /// The server was seen to have taken the request up, or its kernel to have it, or it will not be: what that says of the time before.
+    /// Only of one that was seen to work then is known that it had not before.
+    fn taken(&mut self, seen: Seen) {
         if let Some(untaken) = self.untaken.take() {
             add(&mut self.seen[seen as usize], &untaken);
         }

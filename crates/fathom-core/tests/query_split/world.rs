@@ -47,6 +47,9 @@ pub(super) struct World {
     pub(super) pause: Option<(u64, u64)>,
     /// The same of the server's, which goes on saying what it said last.
     pub(super) servers_pause: Option<(u64, u64)>,
+    /// The client's kernel tells what was acknowledged, and the server since when it has done what it says.
+    pub(super) tells_acknowledged: bool,
+    pub(super) says_since: bool,
 }
 
 /// From then, for so long.
@@ -76,6 +79,8 @@ fn runs(pause: Option<(u64, u64)>, at: u64, work: u64) -> u64 {
     }
 }
 
+/// Linux: `TCP_DELACK_MIN`.
+const ACKNOWLEDGES_AFTER_NS: u64 = 40 * MS;
 /// From one echo to the next.
 const ECHO_EVERY_NS: u64 = 100 * MS;
 /// A round trip that takes more than twice the path's and this was denied for a while.
@@ -126,6 +131,8 @@ impl World {
             slow_echo_ns: 0,
             pause: None,
             servers_pause: None,
+            tells_acknowledged: true,
+            says_since: true,
         }
     }
 
@@ -322,21 +329,30 @@ impl World {
         without.map(|world| (wall - world.wall()) as f64 / wall as f64)
     }
 
-    pub(super) fn state(&self, run: &Run, at: u64) -> ServerState {
+    /// When the client's kernel has that the server's has the request: of one that is not answered it waits for its process before it says so.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.through(self.asked() + ACKNOWLEDGES_AFTER_NS, false) + self.rtt_ns / 2
+    }
+
+    /// What the server does, as a look says, and is believed.
+    pub(super) fn state(&self, run: &Run, look: &Trip) -> ServerState {
+        let is_there =
+            self.tells_acknowledged && look.asked >= self.acknowledged() && look.back <= run.segments[0];
         let at = match self.servers_pause {
             // What it says is of the query before.
-            Some((from, ns)) if (from..from + ns).contains(&at) && from < self.asked() => {
-                return ServerState::Before;
+            Some((from, ns)) if (from..from + ns).contains(&look.there) && from < self.asked() => {
+                return ServerState::Before.believed(None, 0, is_there);
             }
-            Some((from, ns)) if (from..from + ns).contains(&at) => from,
-            _ => at,
+            Some((from, ns)) if (from..from + ns).contains(&look.there) => from,
+            _ => look.there,
         };
-        match run.put.iter().position(|&put| put > at) {
+        let state = match run.put.iter().position(|&put| put > at) {
             _ if at < self.asked() => ServerState::Done,
             None => ServerState::Done,
             Some(i) if run.made[i] <= at => ServerState::Sending,
             Some(_) => ServerState::Working,
-        }
+        };
+        if self.says_since { state } else { state.believed(None, 0, is_there) }
     }
 
     /// What a client with these clocks tells, and what comes of it.
@@ -379,7 +395,7 @@ impl World {
                         line.still_waiting(now, look.back);
                         now = look.back;
                     }
-                    line.look(look.asked, look.back, self.state(&run, look.there));
+                    line.look(look.asked, look.back, self.state(&run, &look));
                 }
                 line.received((came > now).then_some((now, came)), bytes);
                 match read.waited {
@@ -395,7 +411,7 @@ impl World {
             for at in (0..=4).map(|k| self.ran(now, works(k))) {
                 while let Some(look) = looks.next_if(|look| look.back <= at) {
                     line.busy_until(look.back);
-                    line.look(look.asked, look.back, self.state(&run, look.there));
+                    line.look(look.asked, look.back, self.state(&run, &look));
                 }
                 run_again(&mut line, at);
                 if self.is_window_known {
@@ -431,6 +447,7 @@ pub(super) fn worlds() -> impl Strategy<Value = World> {
         prop_oneof![Just(None), (2 * MS..20 * MS).prop_map(Some)],
         (prop_oneof![3 => Just(0_u32), 1 => 1_u32..4], prop_oneof![Just(None), (0_usize..8).prop_map(Some)]),
         (prop_oneof![3 => Just(true), 1 => Just(false)], prop_oneof![Just(0), Just(40 * MS), 1..40 * MS]),
+        (any::<bool>(), any::<bool>()),
     )
         .prop_map(
             |(
@@ -444,6 +461,7 @@ pub(super) fn worlds() -> impl Strategy<Value = World> {
                 look,
                 lost,
                 (known, ack_every_ns),
+                (tells_acknowledged, says_since),
             )| {
                 World {
                     rtt_ns,
@@ -460,6 +478,8 @@ pub(super) fn worlds() -> impl Strategy<Value = World> {
                     ack_every_ns,
                     lost_requests: lost.0,
                     lost_chunk: lost.1,
+                    tells_acknowledged,
+                    says_since,
                     ..World::quiet()
                 }
             },

@@ -1,0 +1,84 @@
+//! Requests that do not go at once: what the path took to carry one is not the server's, and what the server took to answer one not the
+//! path's, whoever may look and whoever may not.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use serde_json::Value;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use support::FATHOM;
+use support::database::{result, says_the_same};
+use support::fabric::Fabric;
+use support::postgres::{self, Postgres};
+use support::probe::assert_sound;
+
+const NARROW: &str = r#"
+format = 1
+[[host]]
+name = "here"
+address = "10.91.9.4"
+[[host]]
+name = "there"
+address = "10.91.9.5"
+[[path]]
+label = "narrow"
+from = "here"
+to = "there"
+both = { delay = "1ms", rate = "20Mbit/s", queue = "128KiB" }
+"#;
+
+/// Asks what is too long for an argument.
+fn ask(mut command: Command, query: &str) -> Value {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(query.as_bytes()).unwrap();
+    result(&child.wait_with_output().unwrap())
+}
+
+/// The estimate.
+fn share(outcome: &Value, party: &str) -> f64 {
+    outcome["shares"][party]["estimate"].as_f64().unwrap_or_else(|| panic!("{outcome:#}"))
+}
+
+/// 2 MB of SQL over 20 Mbit/s, which take 0.8 s, by a user who may look and one who may not: "server, high" (a stranger).
+#[test]
+fn what_a_narrow_path_takes_to_carry_a_request_is_not_the_servers() {
+    let Some(fabric) = Fabric::up(NARROW) else { return };
+    let Some(server) = Postgres::start_with("10.91.9.5", |program| fabric.exec("there", program)) else {
+        return;
+    };
+    let query = format!("SELECT length('{}')", "x".repeat(2 << 20));
+    for who in ["owner", "md5user"] {
+        if who == "md5user" {
+            for statement in [
+                "CREATE USER md5user PASSWORD 's3cret-w0rd'",
+                "REVOKE EXECUTE ON FUNCTION pg_stat_get_activity FROM PUBLIC",
+            ] {
+                let once = ["--json", "--count", "1", "--simple", "--query", statement];
+                result(&postgres::sql(fabric.on("here"), &server.url(), &once).output().unwrap());
+            }
+        }
+        let url = server.url().replace("owner@", &format!("{who}@"));
+        let dir = fabric.path(who);
+        let arguments = ["--query", "-", "--count", "3", "--json", "--record", dir.to_str().unwrap()];
+        let outcome = ask(postgres::sql(fabric.on("here"), &url, &arguments), &query);
+        assert_eq!(outcome["verdict"]["party"], "path", "{who}: {outcome:#}");
+        assert!(share(&outcome, "path") > 0.8, "{who}: {outcome:#}");
+        says_the_same(&dir, &outcome);
+        assert_sound(&dir);
+    }
+}
+
+/// A server's kernel puts the acknowledgement of the last bytes off for 40 ms, because its process has not answered.
+#[test]
+fn what_a_server_takes_to_answer_a_large_request_is_not_the_paths() {
+    let Some(server) = Postgres::start() else { return };
+    let query = format!("SELECT pg_sleep(0.2), length('{}')", "x".repeat(200_001));
+    for url in [server.url(), server.url_of_who_may_not_look()] {
+        let arguments = ["--query", "-", "--count", "5", "--json"];
+        let outcome = ask(postgres::sql(Command::new(FATHOM), &url, &arguments), &query);
+        assert_eq!(outcome["verdict"]["party"], "server", "{outcome:#}");
+        assert!(share(&outcome, "path") < 0.08, "{outcome:#}");
+    }
+}
