@@ -70,7 +70,7 @@ fn what_a_narrow_path_takes_to_carry_a_request_is_not_the_servers() {
     }
 }
 
-/// A server's kernel puts the acknowledgement of the last bytes off for 40 ms, because its process has not answered.
+/// A server's kernel may put the acknowledgement of the last bytes off for 40 ms, while its process has not answered.
 #[test]
 fn what_a_server_takes_to_answer_a_large_request_is_not_the_paths() {
     let Some(server) = Postgres::start() else { return };
