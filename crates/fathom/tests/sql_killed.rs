@@ -40,7 +40,7 @@ fn once_there(server: &Mariadb, which: &str, kill: &str, whom: &str) {
 
 const ASLEEP: &str = "STATE = 'User sleep' AND TIME_MS > 100";
 
-/// "See the server's log", "another user's session, GRANT PROCESS" (a stranger).
+/// "See the server's log" (a stranger), which has nothing of a `KILL`.
 #[test]
 fn a_session_that_somebody_kills_at_mariadb_is_told_so() {
     let Some(server) = Mariadb::start() else { return };
@@ -56,15 +56,20 @@ fn a_session_that_somebody_kills_at_mariadb_is_told_so() {
     let (line, notes) = told(child);
     assert!(line.contains("error 1317") && line.contains("somebody ended it by KILL"), "{line}");
     assert!(!notes.contains("GRANT"), "{notes}");
-    // While this side works, and learns of it late: until then looks find no such session.
+}
+
+/// This side works on rows and learns of it late: until then looks found no such session, and "GRANT PROCESS" was advised.
+#[test]
+fn a_session_that_is_killed_while_the_client_works_lacks_no_grant() {
+    let Some(server) = Mariadb::start() else { return };
     let works = [&WORKS[..], &["--rows", "1000000", "--row-bytes", "8000"]].concat();
     let child = begun(server.sql(&works));
     // Its state changes from row to row: by what it was asked it is found at any moment.
     let sends = "INFO LIKE 'SELECT REPEAT%'";
     once_there(&server, &format!("{sends} AND STATE = 'Writing to net' AND TIME_MS > 100"), "KILL", sends);
     let (line, notes) = told(child);
-    assert!(line.contains("query 1 has no whole answer") && line.contains("KILL"), "{line}");
     assert!(!notes.contains("GRANT") && !notes.contains("states are not known"), "{notes}");
+    assert!(line.contains("query 1 has no whole answer") && line.contains("KILL"), "{line}");
 }
 
 fn once_active(server: &Postgres, wait: &str) {
@@ -76,7 +81,7 @@ fn once_active(server: &Postgres, wait: &str) {
     server.ask(&["--count", "1", "--query", &format!("SELECT pg_terminate_backend(pid) {which}")]);
 }
 
-/// "Is there a pooler between?" (a stranger).
+/// "See the server's log" (a stranger).
 #[test]
 fn a_backend_that_an_administrator_ends_is_told_so() {
     let Some(server) = Postgres::start() else { return };
@@ -89,14 +94,19 @@ fn a_backend_that_an_administrator_ends_is_told_so() {
     );
     assert!(!line.contains("see the server's log"), "{line}");
     assert!(!notes.contains("pooler") && !notes.contains("states are not known"), "{notes}");
-    // One that waits to send says nothing when it is ended.
+}
+
+/// One that waits to send says nothing when it is ended: "is there a pooler between?"
+#[test]
+fn a_backend_that_is_ended_while_it_waits_to_send_has_no_pooler() {
+    let Some(server) = Postgres::start() else { return };
     let works = [&WORKS[..], &["--rows", "1000000", "--row-bytes", "8000"]].concat();
     let child = begun(server.sql(&works));
     once_active(&server, "ClientWrite");
     let (line, notes) = told(child);
+    assert!(!notes.contains("pooler") && !notes.contains("states are not known"), "{notes}");
     assert!(line.contains("query 1 has no whole answer") && line.contains("pg_terminate_backend"), "{line}");
     assert!(line.contains("is gone from the server, which listed it before"), "{line}");
-    assert!(!notes.contains("pooler") && !notes.contains("states are not known"), "{notes}");
 }
 
 /// The session that looks is ended, and the one that asks is not: another one looks.
