@@ -175,7 +175,7 @@ fn who_prefers_tls_is_content_without_where_the_server_lets_nobody_in_by_it() {
     }
 }
 
-/// A postmaster that cannot begin a process answers so, and servers before version 7, and poolers: "does not speak PostgreSQL's protocol".
+/// A postmaster that cannot begin a process answers so, and servers before version 7, and poolers: it was said to be another protocol.
 #[test]
 fn who_answers_the_question_for_tls_by_an_error_is_told_so() {
     let fields = "SFATAL\0VFATAL\0C53300\0Msorry, too many clients already\0\0";
