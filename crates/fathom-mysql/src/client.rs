@@ -114,6 +114,11 @@ impl Client {
         self.stage != Stage::Greeting
     }
 
+    /// How the packet begins that came last, or is coming: for who has to say what he did not understand. Nothing of a value is in it.
+    pub fn packet_began(&self) -> Vec<u8> {
+        self.packets.began()
+    }
+
     /// What the server says of itself, once there was an event.
     pub fn facts(&self) -> &Facts {
         &self.greeting.facts

@@ -49,6 +49,13 @@ impl Packets {
         self.next
     }
 
+    /// How the packet begins that came last, or is coming: its header, and the first byte of its message.
+    pub(crate) fn began(&self) -> Vec<u8> {
+        let is_coming = (1..4).contains(&self.came);
+        let header = &self.header[..if is_coming { self.came } else { 4 }];
+        header.iter().copied().chain(self.first.filter(|_| !is_coming)).collect()
+    }
+
     /// Whether nothing of a message has come.
     pub(crate) fn is_between(&self) -> bool {
         self.came == 0 && self.length == 0

@@ -243,7 +243,8 @@ impl<'a> Shared<'a> {
                 self.book().overdue += 1;
             }
             let query = turn.of(row(connection, due_ns, answer, is_cancelled));
-            let Written { number, is_unseen } = self.write_down(asker, query, began_ns);
+            let is_lost = matches!(trouble, Some(Trouble::Lost(_)));
+            let Written { number, is_unseen } = self.write_down(asker, query, began_ns, is_lost);
             asked += 1;
             let Some(trouble) = trouble else {
                 lost = 0;
@@ -253,7 +254,6 @@ impl<'a> Shared<'a> {
                 continue;
             };
             lost += 1;
-            let is_lost = matches!(trouble, Trouble::Lost(_));
             let named = format!("{}{}", number + 1, self.of(connection));
             let error = if is_cancelled { None } else { failed::failure(&trouble, asker, &named, stood_ns) };
             self.explain(&trouble, error, number);
@@ -280,14 +280,15 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Writes a query down, as the next of the run.
-    fn write_down(&self, asker: &Asker<'_>, query: Query, began_ns: u64) -> Written {
+    /// Writes a query down, as the next of the run; whether its session is lost.
+    fn write_down(&self, asker: &Asker<'_>, query: Query, began_ns: u64, is_lost: bool) -> Written {
         let mut book = self.book();
         let query = Query { query: book.outcome.queries(), ..query };
         let (number, connection) = (query.query, query.connection);
-        // A session that was lost is not seen either.
         let unseen = asker.looks.as_ref().and_then(|looks| looks.failure());
-        let is_news = !self.is_one_of_several() || (query.error.is_none() && !book.is_unseen);
+        // A session that was lost is not seen either, and no query follows on it.
+        let is_news =
+            if self.is_one_of_several() { query.error.is_none() && !book.is_unseen } else { !is_lost };
         if let Some(error) = unseen.as_ref().filter(|_| is_news) {
             book.is_unseen = true;
             let of = self.of(connection);

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Unasked};
 use crate::limit::Limit;
-use crate::session::{self, Login};
+use crate::login::Login;
+use crate::session;
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 use std::sync::Arc;

@@ -21,6 +21,9 @@ pub enum Error {
     /// The server has room for nobody more.
     #[error("{0}")]
     Full(String),
+    /// A session is not there any more that the server had listed before.
+    #[error("{0}")]
+    Gone(String),
     /// The server does not answer a question of ours.
     #[error("{message} ({code})")]
     Refused {
@@ -81,7 +84,9 @@ pub(crate) struct Refusal {
     pub(crate) is_fatal: bool,
     /// How grave SQL Server says that it is; 0: the server tells no such thing.
     pub(crate) severity: u8,
-    /// Where in its source a server says so, which is in no language; empty: it does not tell.
+    /// The number by which `MySQL` and `MariaDB` say it; 0: the server tells no such thing.
+    pub(crate) number: u16,
+    /// Where in its source a server says so, which is in no language; empty: it does not tell, which `PostgreSQL` always does.
     pub(crate) routine: String,
     /// It lets no session idle for so long: `ERRCODE_IDLE_SESSION_TIMEOUT` (57P05), `ER_CLIENT_INTERACTION_TIMEOUT` (4031).
     pub(crate) was_idle: bool,
@@ -123,18 +128,21 @@ impl Refusal {
 pub(crate) enum Loss {
     /// The server says why it ended it.
     Told(Refusal),
-    /// The server closed the connection, and says nothing.
+    /// The other end closed the connection, and says nothing.
     Closed,
-    /// The connection broke, or what came over it makes no sense.
+    /// The connection broke.
     Broke { kind: std::io::ErrorKind, words: String },
+    /// What came over it is not understood here, and so nothing that follows.
+    NotUnderstood { words: String },
 }
 
 impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Told(refusal) => f.write_str(&refusal.words()),
-            Self::Closed => f.write_str("the server closed the connection"),
+            Self::Closed => f.write_str("the connection was closed at the other end"),
             Self::Broke { words, .. } => write!(f, "the connection broke: {words}"),
+            Self::NotUnderstood { words } => write!(f, "fathom does not understand what came: {words}"),
         }
     }
 }

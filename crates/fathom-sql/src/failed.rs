@@ -2,7 +2,8 @@
 
 use crate::error::{Loss, Trouble};
 use crate::query::Asker;
-use crate::{Config, Error, Stop};
+use crate::violation::to_do;
+use crate::{Config, Error, Stop, ending};
 use fathom_core::query::{CANCELLED, LATE, NOT_WAITED_FOR};
 use fathom_core::units::narrow::time_or_dash;
 use std::io::ErrorKind;
@@ -20,6 +21,7 @@ pub(crate) enum Kind {
     Ended(String),
     Closed,
     Broke(ErrorKind),
+    NotUnderstood,
     Late,
     Stopped,
 }
@@ -31,6 +33,7 @@ impl Kind {
             Trouble::Lost(Loss::Told(refusal)) => Self::Ended(refusal.code.clone()),
             Trouble::Lost(Loss::Closed) => Self::Closed,
             Trouble::Lost(Loss::Broke { kind, .. }) => Self::Broke(*kind),
+            Trouble::Lost(Loss::NotUnderstood { .. }) => Self::NotUnderstood,
             Trouble::Late { .. } => Self::Late,
             Trouble::Stopped { .. } | Trouble::Left { .. } => Self::Stopped,
         }
@@ -79,25 +82,34 @@ pub(crate) fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stood_
         Trouble::Late { why, is_unanswered: false } => Some(Error::run(format!(
             "query {number} was given up at {address}: {why}; give a query longer by --timeout, or see what it waits for at the server"
         ))),
-        Trouble::Lost(loss) => Some(Error::run(format!(
-            "query {number} has no whole answer from {address}: {loss}; {}",
-            of_a_lost_session(loss, asker.config, stood_ns)
-        ))),
+        Trouble::Lost(loss) => {
+            // Where the server was seen to have ended it, nobody has to guess.
+            let seen = asker.looks.as_ref().and_then(|looks| looks.failure());
+            Some(Error::run(format!(
+                "query {number} has no whole answer from {address}: {loss}; {}",
+                of_a_lost_session(loss, asker.config, stood_ns, seen.as_ref())
+            )))
+        }
     }
 }
 
-/// What to do about a session that the server ended. One that is idle for longer than it allows, from one query to the next or while this
+/// What to do about a session that was ended. One that is idle for longer than the server allows, from one query to the next or while this
 /// process did not run, is ended before the next is asked: with a word, or without.
-fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64) -> String {
-    let log = "see the server's log for why it ended the session";
+fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, seen: Option<&Error>) -> String {
+    let ended = match (loss, seen) {
+        (Loss::Told(refusal), _) => ending::by(refusal, &config.target).to_owned(),
+        (Loss::NotUnderstood { .. }, _) => return to_do(config.target.server().port),
+        (Loss::Closed | Loss::Broke { .. }, Some(Error::Gone(line))) => line.clone(),
+        (Loss::Closed | Loss::Broke { .. }, _) => ending::without_a_word(&config.target).to_owned(),
+    };
     let beside = config.every.map_or_else(String::new, |every| format!(", beside the {every:?} of --every"));
     let stood =
         (stood_ns >= LONG_NS).then(|| format!("{} before that{beside}", time_or_dash(Some(stood_ns), 3)));
     let was_idle = match loss {
-        Loss::Told(refusal) if !refusal.was_idle => return log.to_owned(),
+        Loss::Told(refusal) if !refusal.was_idle => return ended,
         Loss::Told(_) => true,
         // One that says nothing may be one that says so nowhere.
-        Loss::Closed | Loss::Broke { .. } => false,
+        Loss::Closed | Loss::Broke { .. } | Loss::NotUnderstood { .. } => false,
     };
     match (stood, config.every, was_idle) {
         (Some(stood), _, true) => format!(
@@ -105,7 +117,7 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64) -> String {
         ),
         (Some(stood), _, false) => format!(
             "this host stood still for {stood}: a server may end a session whose client takes nothing, or asks nothing, for so \
-             long ({LIMITS}, net_write_timeout of MySQL); or {log}"
+             long ({LIMITS}, net_write_timeout of MySQL); or {ended}"
         ),
         (None, Some(every), true) => {
             format!(
@@ -113,9 +125,9 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64) -> String {
             )
         }
         (None, Some(every), false) => {
-            format!("{log}; it may let none idle for the {every:?} of --every ({LIMITS})")
+            format!("{ended}; or the server lets none idle for the {every:?} of --every ({LIMITS})")
         }
-        (None, None, _) => log.to_owned(),
+        (None, None, _) => ended,
     }
 }
 

@@ -1,9 +1,11 @@
 //! How a server is reached and logged in to, and what is said where that breaks off.
 
+use crate::channel::Channel;
 use crate::limit::{Limit, is_ended};
 use crate::stood::Clock;
 use crate::target::Secret;
-use crate::{Error, Server, Stop};
+use crate::violation::{is_violation, to_do};
+use crate::{Error, Server, Stop, tls};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -63,11 +65,64 @@ pub(crate) fn passes(error: &io::Error) -> bool {
     )
 }
 
+/// What broke off, in a login or an answer to fathom: who ended it, as far as that is known.
 pub(crate) fn broke(login: &Login, error: &io::Error) -> Error {
-    let what = match error.kind() {
-        _ if is_ended(error) => "was not waited for any longer",
-        io::ErrorKind::TimedOut => "does not answer",
-        _ => "broke the connection",
+    let address = login.server.address();
+    if is_violation(error) {
+        let to_do = to_do(login.server.port);
+        return Error::run(format!("{address} sent what fathom does not understand: {error}; {to_do}"));
+    }
+    let line = match error.kind() {
+        _ if is_ended(error) => format!("{address} was not waited for any longer: {error}"),
+        io::ErrorKind::TimedOut => format!("{address} does not answer: {error}"),
+        _ if passes(error) => format!(
+            "{address} closed the connection before it had answered ({error}): the server ended, or what stands between (a proxy, pooler or \
+             balancer) closed it; see the log of each"
+        ),
+        _ => format!("{address} broke the connection: {error}"),
     };
-    Error::of(passes(error), format!("{} {what}: {error}", login.server.address()))
+    Error::of(passes(error), line)
+}
+
+/// Waits for more bytes.
+pub(crate) fn more(channel: &mut Channel, limit: &Limit) -> io::Result<()> {
+    loop {
+        limit.check()?;
+        match channel.fill() {
+            Ok(filled) if filled.bytes == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => return Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                channel.wait(Limit::PIECE)?;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// EMFILE and ENFILE (asm-generic/errno-base.h): std has no kind of its own for them.
+const NO_MORE_FILES: i32 = 24;
+const NO_MORE_FILES_AT_ALL: i32 = 23;
+
+/// A connection that was not set up, and what may be in its way.
+pub(crate) fn unreachable(login: &Login, error: &io::Error, in_the_way: &str) -> Error {
+    let address = login.server.address();
+    if is_ended(error) {
+        return Error::run(format!("{address} was not waited for any longer: {error}"));
+    }
+    let to_do = match error.raw_os_error() {
+        Some(NO_MORE_FILES | NO_MORE_FILES_AT_ALL) => {
+            "this process may open no more files: raise ulimit -n, or ask by fewer --connections".to_owned()
+        }
+        _ => format!("does the server listen there ({in_the_way})?"),
+    };
+    let line = format!("cannot connect to {address}: {error}; {to_do}");
+    Error::of(error.kind() == io::ErrorKind::ConnectionRefused, line)
+}
+
+/// TLS that did not come about.
+pub(crate) fn not_secured(login: &Login, error: &io::Error, says: &tls::Says) -> Error {
+    if is_ended(error) || error.kind() == io::ErrorKind::TimedOut {
+        return broke(login, error);
+    }
+    tls::refused(&login.server, error, says)
 }

@@ -3,11 +3,13 @@
 //! told of those alone that have run for so long ([`Looks::runs`]), because to be woken takes the processor from whoever asks.
 
 mod credit;
+#[cfg(test)]
+mod tests;
 
 use crate::connections::Retries;
 use crate::lock::lock;
+use crate::login::Login;
 use crate::protocol::{Protocol, Watch};
-use crate::session::Login;
 use crate::{Error, Stop};
 use credit::Credit;
 use fathom_core::query::{ServerState, Since};
@@ -93,6 +95,8 @@ struct Place {
     under_way: AtomicU64,
     /// Looks were told that nobody has asked for.
     has_told: AtomicBool,
+    /// The server has listed its session. To be changed with the lock on `watch`.
+    is_listed: AtomicBool,
     /// Why its session is not seen any more.
     failed: Mutex<Option<Error>>,
 }
@@ -107,7 +111,7 @@ impl Looker {
     ) -> Result<(Self, Vec<Looks>), Error> {
         let mut session = open()?;
         if let Some(watch) = watches.first() {
-            look(&mut *session, watch, &login.impatient())??;
+            look(&mut *session, watch, false, &login.impatient())??;
         }
         let place = |watch| Place {
             watch: Mutex::new(watch),
@@ -115,6 +119,7 @@ impl Looker {
             next_ns: AtomicU64::new(0),
             under_way: AtomicU64::new(0),
             has_told: AtomicBool::new(false),
+            is_listed: AtomicBool::new(false),
             failed: Mutex::default(),
         };
         let shared = Arc::new(Shared {
@@ -126,6 +131,9 @@ impl Looker {
             thread: OnceLock::new(),
             reopened: AtomicU64::new(0),
         });
+        if let Some(first) = shared.places.first() {
+            first.is_listed.store(true, Ordering::SeqCst);
+        }
         let (tells, seen): (Vec<_>, Vec<_>) = shared.places.iter().map(|_| channel()).unzip();
         let (ends, gone) = channel::<()>();
         let (stop, login, theirs) = (stop.clone(), login.clone(), Arc::clone(&shared));
@@ -181,6 +189,7 @@ impl Looks {
         let mut at = lock(&self.place().watch);
         if !Arc::ptr_eq(&at, watch) {
             *at = Arc::clone(watch);
+            self.place().is_listed.store(false, Ordering::SeqCst);
             *lock(&self.place().failed) = None;
         }
     }
@@ -318,8 +327,11 @@ impl Shared {
             };
             let place = &self.places[at];
             place.under_way.store(now, Ordering::Release);
-            let watch = Arc::clone(&lock(&place.watch));
-            let looked = look(&mut **session, &watch, login);
+            let (watch, is_listed) = {
+                let watch = lock(&place.watch);
+                (Arc::clone(&watch), place.is_listed.load(Ordering::SeqCst))
+            };
+            let looked = look(&mut **session, &watch, is_listed, login);
             // Who ended the run did not want to know.
             if !matches!(looked, Ok(Ok(_))) && (stop.times() > 1 || stop.is_over()) {
                 return Ok(());
@@ -345,6 +357,7 @@ impl Shared {
                     let ran_ns = look.at_ns.saturating_sub(began_ns);
                     let next_ns = look.at_ns + (ran_ns / 20).clamp(LEAST_NS, MOST_NS);
                     place.next_ns.store(next_ns, Ordering::SeqCst);
+                    place.is_listed.store(true, Ordering::SeqCst);
                     // Nobody may be there to hear it any more.
                     _ = tells[at].send(look);
                     place.has_told.store(true, Ordering::SeqCst);
@@ -360,86 +373,26 @@ impl Shared {
     }
 }
 
-/// The error outside is of the session that looks, the other one of what it says of the one that is looked at.
-fn look(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Result<Look, Error>, Error> {
+/// The error outside is of the session that looks, the other one of what it says of the one that is looked at. `is_listed`: the server has
+/// listed that one before.
+fn look(
+    session: &mut dyn Protocol,
+    watch: &Watch,
+    is_listed: bool,
+    login: &Login,
+) -> Result<Result<Look, Error>, Error> {
     let asked_ns = mono_ns();
     let answer = session.look(watch, login).map_err(|error| match &watch.grant {
         Some((code, grant)) if error.is_refusal(code) => Error::run(format!("{error}; {grant}")),
         _ => error,
     })?;
     let at_ns = mono_ns();
+    if answer.is_empty() {
+        let error =
+            if is_listed { Error::Gone(watch.gone.clone()) } else { Error::run(watch.unlisted.clone()) };
+        return Ok(Err(error));
+    }
     let lasted_ns = session.lasted_ns(&answer);
     let since = lasted_ns.and_then(|lasted_ns| Since::of_look(asked_ns, at_ns, lasted_ns));
     Ok((watch.read)(answer).map(|(state, wait)| Look { at_ns, asked_ns, state, since, wait }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shared(places: &[(u64, u64)]) -> Shared {
-        let watch = Arc::new(Watch {
-            sql: String::new(),
-            of: None,
-            read: |_| Err(Error::run("")),
-            waits: None,
-            grant: None,
-        });
-        let place = |&(running, next_ns): &(u64, u64)| Place {
-            watch: Mutex::new(Arc::clone(&watch)),
-            running: running.into(),
-            next_ns: next_ns.into(),
-            under_way: 0.into(),
-            has_told: false.into(),
-            failed: Mutex::default(),
-        };
-        Shared {
-            places: places.iter().map(place).collect(),
-            wakes_ns: 0.into(),
-            free_ns: 0.into(),
-            leaves: false.into(),
-            failed: OnceLock::new(),
-            thread: OnceLock::new(),
-            reopened: 0.into(),
-        }
-    }
-
-    /// Each has its turn: who waits longest, whatever its place; and all of them together leave the server its time.
-    #[test]
-    fn who_waits_longest_is_looked_at() {
-        let now = 100 * MS;
-        let next = |places: &[(u64, u64)], free_ns| {
-            let next = shared(places).next(now, free_ns, &mut vec![0; places.len()]);
-            (next.look.map(|(at, _)| at), next.wake_ns)
-        };
-        assert_eq!(next(&[(0, 0), (0, 0)], 0), (None, SOUNDLY), "nothing runs");
-        assert_eq!(next(&[(99 * MS, 0)], 0), (None, 102 * MS), "it has just begun");
-        assert_eq!(next(&[(50 * MS, 0), (40 * MS, 0), (45 * MS, 0)], 0), (Some(1), 43 * MS));
-        assert_eq!(
-            next(&[(50 * MS, 99 * MS), (40 * MS, 98 * MS), (45 * MS, 300 * MS)], 0),
-            (Some(1), 98 * MS)
-        );
-        assert_eq!(next(&[(50 * MS, 0)], 101 * MS), (None, 101 * MS), "it has just looked");
-    }
-
-    /// A session that is not seen any more is left alone, and the others are not; a new one in its place is looked at.
-    #[test]
-    fn one_that_is_gone_takes_no_other_with_it() {
-        let shared = Arc::new(shared(&[(1, 0), (2, 0)]));
-        let look = || shared.next(100 * MS, 0, &mut [0, 0]).look.map(|(at, _)| at);
-        assert_eq!(look(), Some(0));
-        *lock(&shared.places[0].failed) = Some(Error::run("gone"));
-        assert_eq!(look(), Some(1));
-        let of = |at| Looks { seen: Mutex::new(channel().1), shared: Arc::clone(&shared), at };
-        assert!(of(0).failure().is_some() && of(1).failure().is_none());
-        of(0).watch(&Arc::new(Watch {
-            sql: String::new(),
-            of: None,
-            read: |_| Err(Error::run("")),
-            waits: None,
-            grant: None,
-        }));
-        assert!(of(0).failure().is_none());
-        assert_eq!(look(), Some(0));
-    }
 }

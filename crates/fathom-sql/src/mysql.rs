@@ -1,18 +1,22 @@
 //! A session of `MySQL` or `MariaDB`, as a run needs it. What the protocol is, `fathom_mysql` knows.
 
+mod refused;
+mod watched;
+
 use crate::cancel::on_a_thread;
 use crate::channel::Channel;
 use crate::error::{Refusal, Unasked};
 use crate::limit::Limit;
+use crate::login::{Login, broke, more, not_secured, unreachable};
 use crate::measured::Echo;
-use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
-use crate::session::{Login, broke, more, not_secured, unreachable};
+use crate::protocol::{Facts, Protocol, Step, Watch};
 use crate::ssl_mode::SslMode;
 use crate::statement::{Dialect, has_parameters, is_several};
-use crate::{Config, Error, Source, remedy, stranger, tls};
-use fathom_core::query::ServerState;
-use fathom_mysql::{Client, Event, Told, Trouble, Wanted};
+use crate::violation::Violation;
+use crate::{Config, Error, Source, ending, remedy, stranger, tls};
+use fathom_mysql::{Client, Event, Trouble, Wanted};
 use fathom_os::clock::mono_ns;
+use refused::{not_let_in, refusal_of, refused};
 use serde_json::Value;
 use std::io;
 use std::net::SocketAddr;
@@ -75,13 +79,13 @@ impl Mysql {
 
     /// Asks whether the server is there. `is_there`: told where its kernel has the question.
     pub(crate) fn ping(&mut self, limit: &Limit, is_there: impl Fn()) -> io::Result<Echo> {
-        self.client.ping().map_err(|e| lost(&e))?;
+        self.client.ping().map_err(|e| self.violation(&e))?;
         let before = self.channel.info();
         let out = self.client.take_out();
         self.channel.send(&out, limit)?;
         let mut came_ns = None;
         loop {
-            match self.event().map_err(|e| lost(&e))? {
+            match self.next()? {
                 Some(Event::Over) => {
                     let kernel = before.zip(self.channel.info());
                     return Ok(Echo { came_ns: came_ns.or_else(|| Some(mono_ns())), kernel });
@@ -143,7 +147,9 @@ impl Mysql {
             let sent = this.channel.send(&out, limit);
             let came = came.map_err(|trouble| {
                 let other = stranger::other(login, &this.channel, &stranger::MYSQL);
-                other.unwrap_or_else(|| refused(login, &trouble))
+                other.unwrap_or_else(|| {
+                    refused(login, &trouble, &this.client.packet_began(), this.channel.heard())
+                })
             });
             match came? {
                 Some(Event::Ready) => return Ok(this),
@@ -152,7 +158,8 @@ impl Mysql {
                     sent.map_err(|e| broke(login, &e))?;
                     let tls = tls::begin(server, None)?;
                     this.channel.secure(tls, limit).map_err(|e| not_secured(login, &e, &tls::MYSQL))?;
-                    this.client.secured().map_err(|trouble| refused(login, &trouble))?;
+                    let secured = this.client.secured();
+                    secured.map_err(|trouble| refused(login, &trouble, &[], this.channel.heard()))?;
                     let out = this.client.take_out();
                     this.channel.send(&out, limit).map_err(|e| broke(login, &e))?;
                 }
@@ -171,6 +178,16 @@ impl Mysql {
         self.take(Client::event)
     }
 
+    /// The same, once the session is open.
+    fn next(&mut self) -> io::Result<Option<Event>> {
+        let event = self.event();
+        event.map_err(|trouble| self.violation(&trouble))
+    }
+
+    fn violation(&self, trouble: &Trouble) -> io::Error {
+        Violation::error(trouble, &self.client.packet_began())
+    }
+
     /// Takes something out of what came.
     fn take<T>(&mut self, take: impl FnOnce(&mut Client, &mut &[u8]) -> T) -> T {
         let all = self.channel.inbox.rest();
@@ -184,9 +201,12 @@ impl Mysql {
     fn answer(&mut self, login: &Login, limit: &Limit) -> Result<Vec<Option<String>>, Error> {
         let mut row = Vec::new();
         loop {
-            match self.event().map_err(|e| broke(login, &lost(&e)))? {
-                Some(Event::Row) => row = self.client.row().map_err(|e| broke(login, &lost(&e)))?,
-                Some(Event::Refused(told)) if told.number == 1053 => {
+            match self.next().map_err(|e| broke(login, &e))? {
+                Some(Event::Row) => {
+                    row = self.client.row().map_err(|e| broke(login, &self.violation(&e)))?;
+                }
+                // The server ends, or this session alone was ended: another one may be had.
+                Some(Event::Refused(told)) if matches!(told.number, 1053 | 1927 | 4031) => {
                     return Err(Error::Passing(refusal_of(told).words()));
                 }
                 Some(Event::Refused(told)) => return Err(refusal_of(told).into()),
@@ -221,12 +241,12 @@ impl Protocol for Mysql {
             }
             None => self.client.ask(sql),
         };
-        asked.map_err(|e| lost(&e))?;
+        asked.map_err(|e| self.violation(&e))?;
         Ok(self.client.take_out())
     }
 
     fn step(&mut self, config: &Config) -> io::Result<Option<Step>> {
-        Ok(match self.event().map_err(|e| lost(&e))? {
+        Ok(match self.next()? {
             None => None,
             Some(Event::Row) => {
                 self.lacked_cursor |= config.fetch_size.is_some() && !self.has_cursor;
@@ -238,7 +258,7 @@ impl Protocol for Mysql {
                 Some(Step::Refused { refusal: refusal_of(told), is_over: true })
             }
             Some(Event::Prepared { parameters: 0 }) => {
-                self.client.execute().map_err(|e| lost(&e))?;
+                self.client.execute().map_err(|e| self.violation(&e))?;
                 Some(Step::Turn(self.client.take_out()))
             }
             Some(Event::Prepared { parameters }) => {
@@ -251,7 +271,8 @@ impl Protocol for Mysql {
             }
             Some(Event::Suspended) => {
                 self.has_cursor = true;
-                self.client.fetch(config.fetch_size.unwrap_or(u32::MAX)).map_err(|e| lost(&e))?;
+                let fetched = self.client.fetch(config.fetch_size.unwrap_or(u32::MAX));
+                fetched.map_err(|e| self.violation(&e))?;
                 Some(Step::Turn(self.client.take_out()))
             }
             Some(Event::Over | Event::Secure | Event::Ready) => Some(Step::Over),
@@ -282,7 +303,7 @@ impl Protocol for Mysql {
 
     fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error> {
         let limit = login.limit();
-        self.client.ask(sql).map_err(|e| broke(login, &lost(&e)))?;
+        self.client.ask(sql).map_err(|e| broke(login, &self.violation(&e)))?;
         let out = self.client.take_out();
         self.channel.send(&out, &limit).map_err(|e| broke(login, &e))?;
         self.client.keep_rows(true);
@@ -301,9 +322,7 @@ impl Protocol for Mysql {
         let number = number.into_iter().next().flatten().and_then(|number| number.parse::<u64>().ok());
         let number = number.ok_or_else(|| Error::run("the server does not number the session"))?;
         self.number = Some(number);
-        // Everybody sees the sessions of his own user.
-        let sql = format!("SELECT COMMAND, STATE FROM information_schema.PROCESSLIST WHERE ID = {number}");
-        Ok(Watch { sql, of: None, read: state, grant: None, waits: None })
+        Ok(watched::watch(number))
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {
@@ -331,10 +350,14 @@ impl Protocol for Mysql {
             1295 => "it cannot be prepared: leave --fetch-size out",
             1153 => "the server's max_allowed_packet is too small for the query",
             1020 | 1205 | 1213 => remedy::AGAIN,
-            1317 | 1969 | 3024 => "somebody cancelled it, or its max_statement_time is over",
+            // Of MySQL it may be the session that was ended, which shows when it is asked again.
+            1317 => "somebody ended it by KILL: the server's administrator, or a program of theirs",
+            1969 | 3024 => {
+                "the server's time limit is over (max_statement_time of MariaDB, max_execution_time of MySQL)"
+            }
             1792 => "fathom's own queries only read: give yours with --query",
             1148 | 3948 | 4166 => "fathom sends no file of this host to a server",
-            number => remedy::of_mysql(number, &refusal.code),
+            number => ending::of_a_proxy(number).unwrap_or_else(|| remedy::of_mysql(number, &refusal.code)),
         }
     }
 
@@ -346,127 +369,5 @@ impl Protocol for Mysql {
             packets: Value::Null,
             notes: self.lacked_cursor.then(|| NO_CURSOR.to_owned()).into_iter().collect(),
         }
-    }
-}
-
-/// <https://mariadb.com/docs/server/ha-and-performance/optimization-and-tuning/buffers-caches-and-threads/thread-states/general-thread-states>,
-/// <https://dev.mysql.com/doc/refman/8.4/en/general-thread-states.html>.
-fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
-    let Ok([command, state]) = <[Option<String>; 2]>::try_from(answer) else {
-        return Err(Error::run(
-            "the server does not list the session, which is another user's (a proxy between?); GRANT PROCESS ON *.* TO the user",
-        ));
-    };
-    let state = state.filter(|state| !state.is_empty());
-    // It has sent everything, or has not begun: where all threads of a pool are busy, or it stands still, a session that has its
-    // request sleeps as well.
-    if command.as_deref() == Some("Sleep") {
-        return Ok((ServerState::Before, None));
-    }
-    Ok(match state.as_deref() {
-        // Of MariaDB and MySQL to 5.7.7, and of MySQL since.
-        Some("Writing to net" | "Sending to client") => (ServerState::Sending, state),
-        // Most states say what is done, and not what is waited for.
-        Some(wait) if wait == "User sleep" || wait.starts_with("Waiting") => (ServerState::Working, state),
-        _ => (ServerState::Working, None),
-    })
-}
-
-fn refusal_of(told: Told) -> Refusal {
-    let message = format!("error {}: {}", told.number, told.message);
-    let (is_fatal, was_idle) = (told.is_fatal, told.number == 4_031);
-    Refusal { code: told.state, message, is_fatal, was_idle, ..Refusal::default() }
-}
-
-fn lost(trouble: &Trouble) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, trouble.to_string())
-}
-
-/// The server does not let the user in: who, where, and what to do.
-fn not_let_in(login: &Login, told: &Told) -> Error {
-    let server = &login.server;
-    let to_do = match told.number {
-        1045 | 1698 if login.password.is_none() => "give the password by MYSQL_PWD",
-        1045 | 1698 => {
-            "give the right password by MYSQL_PWD, and see that the user may come from here (and without TLS, where sslmode has none)"
-        }
-        1044 => "grant the user the database, or name another",
-        1049 => "name a database that is there, as in mysql://user@host/database",
-        1040 => "wait until other sessions have ended, or raise max_connections",
-        1203 => {
-            "that is the server's limit of each user: end other sessions of it, or raise max_user_connections (fathom needs three: to ask, to look, to ping)"
-        }
-        1226 => {
-            "that is the user's own limit: end other sessions of it or wait, or raise it by ALTER USER … WITH MAX_USER_CONNECTIONS (or what it names; \
-             fathom needs three sessions: to ask, to look, to ping)"
-        }
-        1129 => "the server has had enough of this host: FLUSH HOSTS on it",
-        1130 => "the server lets nobody in from this host: create the user for it",
-        3159 | 4222 => "the server insists on encryption: use sslmode=require, or a stricter one",
-        1820 | 1862 => "the password has to be changed",
-        3118 | 4151 => "unlock the account by ALTER USER … ACCOUNT UNLOCK, or log in as another user",
-        3955 => "wait until it may log in again, or unlock the account by ALTER USER … ACCOUNT UNLOCK",
-        _ => "see the server's log",
-    };
-    let (address, words) = (server.address(), refusal_of(told.clone()).words());
-    let line = format!("cannot log in to {address} as {}: {words}; {to_do}", server.user);
-    match told.number {
-        // Who it is, or the password, whose time may be over; or the user is shut out (of MySQL, and 4151 of MariaDB).
-        1045 | 1698 | 1820 | 1862 | 3118 | 3955 | 4151 => Error::Barred(line),
-        // ER_CON_COUNT_ERROR, and the limits of a user.
-        1040 | 1203 | 1226 => Error::Full(line),
-        // ER_SERVER_SHUTDOWN.
-        number => Error::of(number == 1053, line),
-    }
-}
-
-/// A login that came to nothing.
-fn refused(login: &Login, trouble: &Trouble) -> Error {
-    let server = &login.server;
-    let address = server.address();
-    Error::run(match trouble {
-        Trouble::OtherProtocol | Trouble::TooOld => {
-            format!("{address} does not speak MySQL's protocol: {trouble}; name the database's own port")
-        }
-        Trouble::NotEncrypted => {
-            format!(
-                "{address} does not speak TLS; give it ssl_cert and ssl_key, or go without by sslmode=disable"
-            )
-        }
-        Trouble::Plugin(name) => format!(
-            "{address} asks for the login of {} by {name}, which fathom does not know (mysql_native_password, \
-             caching_sha2_password, mysql_clear_password); give it a user that has one of them",
-            server.user
-        ),
-        Trouble::InTheClear => format!(
-            "{address} asks for the password of {} itself, and nothing is encrypted; use sslmode=require, or a stricter one",
-            server.user
-        ),
-        Trouble::Unchecked => format!(
-            "{address} asks for the password of {} in the clear, by a plugin that serves any password (PAM, LDAP): fathom sends it to nobody whose certificate it does not check; use \
-             sslmode=verify-full",
-            server.user
-        ),
-        _ => format!("cannot log in to {address}: {trouble}; see the server's log"),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Where it stands still, or all threads of a pool are busy, a session that has its request sleeps as well: that was the path's time.
-    #[test]
-    fn a_session_that_sleeps_may_not_have_begun() {
-        let states = [
-            (Some("Sleep"), None, ServerState::Before),
-            (Some("Query"), Some("Writing to net"), ServerState::Sending),
-            (Some("Query"), Some("Sorting result"), ServerState::Working),
-        ];
-        for (command, what, expected) in states {
-            let (seen, _) = state([command, what].map(|text| text.map(str::to_owned)).into()).unwrap();
-            assert_eq!(seen, expected, "{command:?} {what:?}");
-        }
-        assert!(state(Vec::new()).is_err());
     }
 }

@@ -7,7 +7,7 @@ use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
 use crate::reader::Item;
 use crate::session::{Login, Session};
 use crate::statement::{Dialect, has_parameters, is_several};
-use crate::{Config, Error, remedy};
+use crate::{Config, Error, ending, remedy};
 use bytes::BytesMut;
 use fathom_core::query::ServerState;
 use postgres_protocol::IsNull;
@@ -18,8 +18,10 @@ use std::io;
 
 /// For how long a backend had been in its state, which it enters anew with every request, when the question came: µs by the server's
 /// clock. Less than nothing where it has entered it since.
-const LASTED_US: &str =
-    "(EXTRACT(EPOCH FROM pg_catalog.statement_timestamp() - state_change) * 1000000)::pg_catalog.int8";
+/// Every name, operators too, is that of `pg_catalog`: by the user's `search_path` it might be somebody else's. `EXTRACT` is syntax, which
+/// finds its own.
+const LASTED_US: &str = "(EXTRACT(EPOCH FROM (pg_catalog.statement_timestamp() OPERATOR(pg_catalog.-) state_change)) \
+                         OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8";
 
 impl Protocol for Session {
     fn channel(&mut self) -> &mut Channel {
@@ -137,7 +139,20 @@ impl Protocol for Session {
             "GRANT EXECUTE ON FUNCTION pg_catalog.pg_stat_get_activity(integer) TO {} lets it see them",
             quoted(&login.server.user)
         );
-        Ok(Watch { sql, of: Some(pid.to_string()), read: state, grant: Some(("42501", grant)), waits: None })
+        Ok(Watch {
+            sql,
+            of: Some(pid.to_string()),
+            read: state,
+            // Everybody is shown every backend, if not what it does.
+            unlisted: format!(
+                "the server has no backend {pid}, by whose number it answers: a pooler or balancer between has others answer"
+            ),
+            gone: format!(
+                "backend {pid} is gone from the server, which listed it before: somebody ended it (pg_terminate_backend), or a pooler between did"
+            ),
+            grant: Some(("42501", grant)),
+            waits: None,
+        })
     }
 
     fn lasted_ns(&self, answer: &[Option<String>]) -> Option<i64> {
@@ -146,7 +161,9 @@ impl Protocol for Session {
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {
         // Rows of a set-returning function in a select list are sent as they are made; in FROM they would be stored first.
-        format!("SELECT repeat('x', {row_bytes}) FROM (SELECT generate_series(1, {rows})) AS made")
+        format!(
+            "SELECT pg_catalog.repeat('x', {row_bytes}) FROM (SELECT pg_catalog.generate_series(1, {rows})) AS made"
+        )
     }
 
     fn remedy(&self, refusal: &Refusal, sql: &str, config: &Config) -> &'static str {
@@ -164,11 +181,13 @@ impl Protocol for Session {
             }
             "42601" if is_several => "several statements at once need --simple",
             "57014" | "25P03" | "25P04" => {
-                "somebody cancelled it, or a timeout of the server's is over (statement_timeout)"
+                "somebody cancelled it (pg_cancel_backend), or a timeout of the server's is over (statement_timeout)"
             }
             "25006" => "fathom's own queries only read: give yours with --query",
             "42501" => "grant the user what it needs",
-            code => remedy::of_state(code).unwrap_or("see the server's log"),
+            code => ending::of_a_pooler(refusal)
+                .or_else(|| remedy::of_state(code))
+                .unwrap_or("see the server's log"),
         }
     }
 
@@ -204,13 +223,13 @@ fn quoted(name: &str) -> String {
 fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
     let Ok([state, kind, event, _]) = <[Option<String>; 4]>::try_from(answer) else {
         return Err(Error::run(
-            "the server does not list the session's backend (is there a pooler between?)",
+            "the server describes the session's backend by other columns than were asked for",
         ));
     };
     let Some(state) = state else {
         return Err(Error::run(
-            "the server does not show what the session's backend does, which is another user's (a pooler between?); \
-             GRANT pg_read_all_stats TO the user, which is in pg_monitor too",
+            "the server does not show what the session's backend does: where it is another user's, as behind a pooler, GRANT \
+             pg_read_all_stats TO the user (which is in pg_monitor too)",
         ));
     };
     let wait = kind.zip(event).map(|(kind, event)| format!("{kind}/{event}"));

@@ -81,7 +81,11 @@ pub(crate) struct Watch {
     pub(crate) sql: String,
     /// What is to stand for `$1` there: the question is prepared once, and asked of many. `None`: it has none.
     pub(crate) of: Option<String>,
+    /// Of an answer that has a row.
     pub(crate) read: fn(Vec<Option<String>>) -> Result<Seen, Error>,
+    /// What it means that there is none: where the server had not listed the session yet, and where it had.
+    pub(crate) unlisted: String,
+    pub(crate) gone: String,
     /// Who may not ask it is told by this code; and what lets him, as the server wants it to be written.
     pub(crate) grant: Option<(&'static str, String)>,
     /// What the server has counted for the session; `None`: servers of its kind count nothing.

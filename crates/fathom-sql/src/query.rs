@@ -9,6 +9,7 @@ use crate::patience::{Heeded, Patience};
 use crate::protocol::{Protocol, Step, Watch};
 use crate::sending::{self, Sending};
 use crate::under_way::{Habits, ROOM_EVERY_NS, UnderWay};
+use crate::violation::is_violation;
 use crate::work::work_until;
 use crate::{Config, Stop};
 use fathom_core::event::TcpInfo;
@@ -396,7 +397,12 @@ impl Asker<'_> {
 }
 
 fn lost(error: &io::Error) -> Trouble {
-    Trouble::Lost(Loss::Broke { kind: error.kind(), words: error.to_string() })
+    let words = error.to_string();
+    Trouble::Lost(if is_violation(error) {
+        Loss::NotUnderstood { words }
+    } else {
+        Loss::Broke { kind: error.kind(), words }
+    })
 }
 
 fn closed() -> Trouble {

@@ -1,6 +1,7 @@
 //! Messages out of bytes, in constant memory: of a row nothing is kept, however long it is.
 
 use crate::inbox::Inbox;
+use crate::violation::Violation;
 use bytes::BytesMut;
 use postgres_protocol::message::backend::{COPY_DATA_TAG, DATA_ROW_TAG, Header, Message};
 use std::io;
@@ -32,7 +33,7 @@ impl Reader {
     /// The next of what lies in the inbox; `None`: more bytes are needed.
     pub(crate) fn next(&mut self, inbox: &mut Inbox) -> io::Result<Option<Item>> {
         if self.of_row == 0 {
-            let Some(header) = Header::parse(inbox.rest())? else { return Ok(None) };
+            let Some(header) = header(inbox)? else { return Ok(None) };
             if !matches!(header.tag(), DATA_ROW_TAG | COPY_DATA_TAG) {
                 return Ok(whole(inbox)?.map(Item::Message));
             }
@@ -65,19 +66,30 @@ impl Reader {
     }
 }
 
+/// Of the message that is next. Its length may be none.
+fn header(inbox: &Inbox) -> io::Result<Option<Header>> {
+    Header::parse(inbox.rest()).map_err(|e| garbled(&e, inbox))
+}
+
+/// What the next message is none of.
+fn garbled(why: &dyn std::fmt::Display, inbox: &Inbox) -> io::Error {
+    let bytes = inbox.rest();
+    Violation::error(why, &bytes[..bytes.len().min(HEADER_BYTES)])
+}
+
 fn length(header: Header) -> usize {
     usize::try_from(header.len()).unwrap_or(0) + 1
 }
 
 /// The next message, a row too, where all of it lies in the inbox.
 pub(crate) fn whole(inbox: &mut Inbox) -> io::Result<Option<Message>> {
-    let Some(header) = Header::parse(inbox.rest())? else { return Ok(None) };
+    let Some(header) = header(inbox)? else { return Ok(None) };
     let length = length(header);
     if length > MESSAGE_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too long"));
+        return Err(garbled(&"a message that is too long", inbox));
     }
     let Some(bytes) = inbox.rest().get(..length) else { return Ok(None) };
-    let message = Message::parse(&mut BytesMut::from(bytes))?;
+    let message = Message::parse(&mut BytesMut::from(bytes)).map_err(|e| garbled(&e, inbox))?;
     inbox.advance(length);
     Ok(message)
 }

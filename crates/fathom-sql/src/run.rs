@@ -6,12 +6,14 @@ use crate::beside::Beside;
 use crate::counts::Counting;
 use crate::limit::Limit;
 use crate::link::Peer;
+use crate::login::Login;
 use crate::looks::{Looker, Looks};
+use crate::lookup::lookup;
 use crate::mysql::Mysql;
 use crate::protocol::{Facts, Protocol, Watch};
 use crate::query::Asker;
 use crate::record::Record;
-use crate::session::{self, Login, Session};
+use crate::session::Session;
 use crate::stood::Standing;
 use crate::tds::Tds;
 use crate::turns::{self, Turns};
@@ -47,7 +49,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     let clock = standing.clock();
     let login = Login {
         server: server.clone(),
-        remote: session::lookup(server, &Limit::within(config.connect_timeout, stop, &clock).impatient())?,
+        remote: lookup(server, &Limit::within(config.connect_timeout, stop, &clock).impatient())?,
         password,
         read_only: matches!(config.source, Source::Rows { .. }),
         within: config.connect_timeout,

@@ -29,6 +29,8 @@ pub(crate) const MYSQL: Kind = Kind {
 #[derive(Debug, PartialEq, Eq)]
 enum Known {
     Database(&'static Kind),
+    /// At once: an alert, or a handshake.
+    Tls,
     Other(&'static str),
 }
 
@@ -41,8 +43,7 @@ fn known(heard: &[u8]) -> Option<Known> {
         [_, _, 0, 0, 10 | 0xff, ..] => Known::Database(&MYSQL),
         // A reply of one packet, of so many bytes, the first of its session.
         [4, 0 | 1, high, low, ..] if u16::from_be_bytes([*high, *low]) >= 8 => Known::Database(&MSSQL),
-        // An alert, or a handshake.
-        [0x15 | 0x16, 3, 0..=4, ..] => Known::Other("TLS from the first byte on"),
+        [0x15 | 0x16, 3, 0..=4, ..] => Known::Tls,
         _ if heard.starts_with(b"SSH-") => Known::Other("SSH"),
         _ if heard.starts_with(b"HTTP/") => Known::Other("HTTP"),
         _ if heard.starts_with(b"-ERR ") => Known::Other("Redis' protocol"),
@@ -59,6 +60,14 @@ pub(crate) fn other(login: &Login, channel: &Channel, wanted: &Kind) -> Option<E
         Known::Database(found) if found == wanted => return None,
         Known::Database(Kind { name: own, scheme, .. }) => format!(
             "{address} does not speak {name}'s protocol, but {own}'s: use {scheme}, or name the port of {name}"
+        ),
+        Known::Tls if *wanted == MSSQL => format!(
+            "{address} speaks TLS at once: a SQL Server that takes nothing but TDS 8.0 (strict encryption), which fathom does not speak, or \
+             another service of TLS; let the server take Encrypt=Mandatory too, or name the port of {name}"
+        ),
+        Known::Tls => format!(
+            "{address} does not speak {name}'s protocol, but TLS at once, as a service of TLS does (HTTPS, a proxy that ends TLS), or a SQL Server of \
+             TDS 8.0 (strict encryption): name the port of {name}"
         ),
         Known::Other(own) => {
             format!("{address} does not speak {name}'s protocol, but {own}: name the port of {name}")
@@ -103,7 +112,7 @@ mod tests {
             // As long as the byte that begins MySQL's errors.
             (b"E\0\0\0\xffSFATAL\0VFATAL", Some(Known::Database(&POSTGRES))),
             (b"R\0\0\0\x17\0\0\0\x0aSCRAM", Some(Known::Database(&POSTGRES))),
-            (b"\x15\x03\x01\0\x02\x02\x28", Some(Known::Other("TLS from the first byte on"))),
+            (b"\x15\x03\x01\0\x02\x02\x28", Some(Known::Tls)),
             (b"SSH-2.0-OpenSSH_9", Some(Known::Other("SSH"))),
             (b"HTTP/1.1 400 Bad", Some(Known::Other("HTTP"))),
             (b"-ERR unknown com", Some(Known::Other("Redis' protocol"))),

@@ -1,33 +1,25 @@
 //! A session of SQL Server, and of what speaks its protocol (`fathom echo --tds`), as a run needs it. What the protocol is,
 //! `fathom_tds::client` knows.
 
+mod refused;
+mod watched;
+
 use crate::channel::Channel;
 use crate::error::Refusal;
 use crate::limit::Limit;
-use crate::protocol::{Facts, Protocol, Seen, Shown, Step, Waits, Watch};
-use crate::session::{Login, broke, more, unreachable};
+use crate::login::{Login, broke, more, unreachable};
+use crate::protocol::{Facts, Protocol, Step, Watch};
 use crate::ssl_mode::SslMode;
 use crate::statement::{Dialect, has_parameters};
 use crate::{Config, Error, remedy, stranger, tls};
-use fathom_core::query::{Counted, ServerState};
 use fathom_core::text::count;
-use fathom_tds::client::{Client, Encrypted, Event, Told, Trouble, Wanted};
+use fathom_tds::client::{Client, Encrypted, Event, Trouble, Wanted};
+use refused::{lost, refusal_of, refused, unexplained};
 use serde_json::{Value, json};
 use std::io;
 
-/// What lets a login see what the server does for others: Microsoft's documentation of these views.
-macro_rules! grant {
-    () => {
-        "GRANT VIEW SERVER STATE TO the login lets it (since SQL Server 2022 VIEW SERVER PERFORMANCE STATE is enough; in a database of Azure it is \
-         VIEW DATABASE STATE)"
-    };
-}
-
 /// What is asked for where nobody says anything: SQL Server's own default.
 const PACKET: u16 = 4_096;
-/// What SQL Server waits for where its client takes nothing more.
-const NETWORK: &str = "ASYNC_NETWORK_IO";
-const UNSEEN: &str = concat!("the server does not show other sessions; ", grant!());
 /// What our own server calls itself.
 const OURS: &str = "Fathometer";
 
@@ -223,26 +215,7 @@ impl Protocol for Tds {
         let spid = self.ask("SELECT @@SPID", login)?;
         let spid = spid.into_iter().next().flatten().and_then(|spid| spid.parse::<i32>().ok());
         let spid = spid.ok_or_else(|| Error::run("the server does not number the session"))?;
-        // A session that is there and has no request is done; who may not see it has no row.
-        let sql = format!(
-            "SELECT s.session_id, r.status, r.wait_type FROM sys.dm_exec_sessions AS s \
-             LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id WHERE s.session_id = {spid}"
-        );
-        // Of one that never waited there is no row, and of one that may not be seen no session.
-        let waits = format!(
-            "SELECT s.session_id, w.waiting_tasks_count, w.wait_time_ms FROM sys.dm_exec_sessions AS s \
-             LEFT JOIN sys.dm_exec_session_wait_stats AS w ON w.session_id = s.session_id AND w.wait_type = '{NETWORK}' \
-             WHERE s.session_id = {spid}"
-        );
-        // "VIEW SERVER STATE permission was denied", where even to ask is refused.
-        let grant = Some(("error 300", grant!().to_owned()));
-        Ok(Watch {
-            sql,
-            of: None,
-            read: state,
-            grant,
-            waits: Some(Waits { sql: waits, read: counted, unseen: UNSEEN }),
-        })
+        Ok(watched::watch(spid))
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {
@@ -329,134 +302,4 @@ pub(crate) fn amiss(packets: &Value) -> Option<String> {
             count(granted, "byte"),
         )
     })
-}
-
-/// <https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-exec-requests-transact-sql>.
-fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
-    let Ok([_, status, wait]) = <[Option<String>; 3]>::try_from(answer) else {
-        return Err(Error::run(UNSEEN));
-    };
-    Ok(match (status, wait.as_deref()) {
-        // It has sent everything, or has not taken its request yet: nobody tells which, nor since when.
-        (None, _) => (ServerState::Before, None),
-        (Some(_), Some(NETWORK)) => (ServerState::Sending, wait),
-        (Some(_), _) => (ServerState::Working, wait),
-    })
-}
-
-/// <https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-exec-session-wait-stats-transact-sql>:
-/// since the session was opened.
-fn counted(answer: Vec<Option<String>>) -> Result<Shown, Error> {
-    let Ok([_, waits, ms]) = <[Option<String>; 3]>::try_from(answer) else { return Ok(None) };
-    let number = |text: Option<String>| text.map_or(Some(0), |text| text.parse::<u64>().ok());
-    let (Some(waits), Some(ms)) = (number(waits), number(ms)) else {
-        return Err(Error::run("the server's counts are no numbers"));
-    };
-    let ns = ms.saturating_mul(1_000_000);
-    Ok(Some(Counted { wait: NETWORK.to_owned(), waits, ns, lost_sessions: 0 }))
-}
-
-fn refusal_of(told: Told) -> Refusal {
-    let (is_fatal, severity) = (told.is_fatal(), told.class);
-    let code = format!("error {}", told.number);
-    Refusal { code, message: told.message, is_fatal, severity, ..Refusal::default() }
-}
-
-/// The answer of a statement that failed by what no error says.
-fn unexplained() -> Refusal {
-    Refusal {
-        code: "no error number".to_owned(),
-        message: "the server says that the statement failed".to_owned(),
-        ..Refusal::default()
-    }
-}
-
-fn lost(trouble: &Trouble) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, trouble.to_string())
-}
-
-/// A login that came to nothing: who, where, and what to do.
-fn refused(login: &Login, trouble: &Trouble) -> Error {
-    let server = &login.server;
-    let address = server.address();
-    let line = match trouble {
-        Trouble::Refused(told) => {
-            let to_do = match told.number {
-                18_456 if login.password.is_none() => "give the password by SQLCMDPASSWORD",
-                18_456 => {
-                    "give the right password by SQLCMDPASSWORD, and see the server's log for its reason"
-                }
-                18_452 => "only SQL logins are spoken: give a user that has a password",
-                18_486..=18_488 => "the login is locked, or its password has to be changed",
-                4_060 => {
-                    "name a database that is there and that the user may use, as in mssql://user@host/database"
-                }
-                _ => "see the server's log",
-            };
-            format!(
-                "cannot log in to {address} as {}: {}; {to_do}",
-                server.user,
-                refusal_of(told.clone()).words()
-            )
-        }
-        Trouble::NotEncrypted if server.login_only => {
-            format!(
-                "{address} does not encrypt a login alone, as `fathom echo` never does; ask for all of it (?sslmode=require), which needs \
-                 a certificate there (fathom echo: --tds-encrypt)"
-            )
-        }
-        Trouble::NotEncrypted => {
-            format!(
-                "{address} does not encrypt; give it a certificate (fathom echo: --tds-encrypt), or add ?sslmode=disable to the \
-                 URL, by which everybody on the path can read the password"
-            )
-        }
-        Trouble::InsistsOnEncryption => {
-            format!("{address} insists on encryption; use sslmode=require, or a stricter one")
-        }
-        Trouble::Handshake(error) => return tls::failed(server, Some(error), error, &tls::MSSQL),
-        Trouble::Elsewhere { host, port } => {
-            format!("{address} sends its clients to {host}:{port}; name that, because it is another path")
-        }
-        Trouble::Kind(_) | Trouble::PacketLength(_) => {
-            format!("{address} does not speak SQL Server's protocol: {trouble}; name the database's own port")
-        }
-        _ => format!("cannot log in to {address}: {trouble}; see the server's log"),
-    };
-    match trouble {
-        // The user or the password; it is locked, or the password's time is over (`sys.messages`).
-        Trouble::Refused(told) if matches!(told.number, 18_456 | 18_486..=18_488) => Error::Barred(line),
-        _ => Error::run(line),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One that has not waited has no row of its own; one that may not be seen has none at all.
-    #[test]
-    fn no_wait_is_none_and_no_session_is_no_permission() {
-        let answer = |waits: Option<&str>, ms: Option<&str>| {
-            counted([Some("51"), waits, ms].map(|text| text.map(str::to_owned)).to_vec())
-        };
-        let known = answer(Some("3"), Some("4500")).unwrap().unwrap();
-        assert_eq!((known.wait.as_str(), known.waits, known.ns), ("ASYNC_NETWORK_IO", 3, 4_500_000_000));
-        let none = answer(None, None).unwrap().unwrap();
-        assert_eq!((none.waits, none.ns), (0, 0));
-        assert!(answer(Some("x"), None).is_err());
-        assert_eq!(counted(Vec::new()).unwrap(), None);
-    }
-
-    /// SQL Server shows no request of one that it has not taken yet, as of one that is over.
-    #[test]
-    fn a_session_without_a_request_may_not_have_begun() {
-        let answer = |status: Option<&str>, wait: Option<&str>| {
-            [Some("51"), status, wait].map(|text| text.map(str::to_owned)).to_vec()
-        };
-        let server = |status, wait| state(answer(status, wait)).unwrap().0;
-        assert_eq!(server(None, None), ServerState::Before);
-        assert_eq!(server(Some("running"), None), ServerState::Working);
-        assert_eq!(server(Some("suspended"), Some("ASYNC_NETWORK_IO")), ServerState::Sending);
-    }
 }

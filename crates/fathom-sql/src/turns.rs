@@ -391,6 +391,8 @@ mod tests {
                 sql: String::new(),
                 of: None,
                 read: |_| Err(Error::run("")),
+                unlisted: String::new(),
+                gone: String::new(),
                 grant: None,
                 waits: Some(waits),
             })

@@ -203,6 +203,8 @@ fn stranger(says: &'static [u8], closes: bool) -> String {
 fn who_answers_in_another_protocol_is_named_and_who_says_nothing_too() {
     const MYSQL: &[u8] = b"\x4a\0\0\0\x0a8.4.3\0";
     const TDS: &[u8] = b"\x04\x01\0\x2b\0\0\x01\0\0\0\x1a\0\x06";
+    // Of a TLS server that was sent something else: unexpected_message.
+    const ALERT: &[u8] = b"\x15\x03\x01\0\x02\x02\x0a";
     const POSTGRES: &[u8] = b"E\0\0\0\x30SFATAL\0VFATAL\0C0A000\0Mno\0\0";
     let told = |scheme: &str, address: &str, mode: &str| {
         let mut command = Command::new(FATHOM);
@@ -210,8 +212,8 @@ fn who_answers_in_another_protocol_is_named_and_who_says_nothing_too() {
         command.args(["--connect-timeout", "700ms"]).env("HOME", "/nonexistent");
         line(&command.output().unwrap(), 1)
     };
-    let [mysql, tds, postgres, ssh] =
-        [MYSQL, TDS, POSTGRES, b"SSH-2.0-OpenSSH_9.2\r\n"].map(|says| stranger(says, false));
+    let [mysql, tds, postgres, ssh, tls] =
+        [MYSQL, TDS, POSTGRES, b"SSH-2.0-OpenSSH_9.2\r\n", ALERT].map(|says| stranger(says, false));
     let (silent, closing) = (stranger(b"", false), stranger(b"", true));
     for mode in ["prefer", "disable"] {
         for (scheme, address, says) in [
@@ -224,6 +226,15 @@ fn who_answers_in_another_protocol_is_named_and_who_says_nothing_too() {
             ("postgres", &ssh, "PostgreSQL's protocol, but SSH: name the port of PostgreSQL"),
             ("mysql", &ssh, "MySQL's protocol, but SSH: name the port of MySQL"),
             ("mssql", &ssh, "SQL Server's protocol, but SSH: name the port of SQL Server"),
+            // SQL Server with strict encryption alone was taken for any service of TLS.
+            (
+                "mssql",
+                &tls,
+                "speaks TLS at once: a SQL Server that takes nothing but TDS 8.0 (strict encryption)",
+            ),
+            ("mssql", &tls, "or another service of TLS"),
+            ("postgres", &tls, "but TLS at once, as a service of TLS does"),
+            ("mysql", &tls, "or a SQL Server of TDS 8.0 (strict encryption): name the port of MySQL"),
             ("postgres", &silent, "says nothing (no whole answer within 700ms)"),
             ("mysql", &silent, "a server of MySQL's kind speaks first"),
             ("mssql", &silent, "says nothing (no whole answer within 700ms)"),
@@ -235,6 +246,104 @@ fn who_answers_in_another_protocol_is_named_and_who_says_nothing_too() {
             assert!(told.contains(says), "{scheme} {mode}: {told}");
             assert!(!told.contains("broke the connection"), "{told}");
         }
+    }
+}
+
+/// "See the server's log", which says nothing of what fathom itself does not understand.
+#[test]
+fn what_fathom_does_not_understand_is_told_with_what_was_read() {
+    for (scheme, says, read) in [
+        ("postgres", &b"R\0\0\0\x08\0\0\0\x63"[..], "52 00 00 00 08"),
+        // Of a greeting that ends before its time.
+        ("mysql", b"\x07\0\0\0\x0a8.4.3\0", "07 00 00 00 0a"),
+        ("mysql", b"garbage", "67 61 72 62 61 67 65"),
+        ("mssql", b"\x04\x01\0\x0a\0\0\x01\0\0\0", "a prelogin that breaks off"),
+    ] {
+        let address = stranger(says, false);
+        let url = format!("{scheme}://me@{address}/d?sslmode=disable");
+        let mut command = Command::new(FATHOM);
+        command
+            .args(["sql", &url, "--query", "SELECT 1", "--connect-timeout", "5s"])
+            .env("HOME", "/nonexistent");
+        let told = line(&command.output().unwrap(), 1);
+        assert!(told.contains(read) && !told.contains("server's log"), "{scheme}: {told}");
+        let port = address.rsplit_once(':').unwrap().1;
+        let to_do = format!("tcpdump -i any -w fathom.pcap tcp port {port}");
+        assert!(told.contains(&to_do) || told.contains("name the database's own port"), "{scheme}: {told}");
+    }
+}
+
+/// A message of a `PostgreSQL` client: its tag, and what follows its length.
+fn message(stream: &mut impl std::io::Read, has_tag: bool) -> std::io::Result<(u8, Vec<u8>)> {
+    let (mut tag, mut length) = ([0], [0; 4]);
+    if has_tag {
+        stream.read_exact(&mut tag)?;
+    }
+    stream.read_exact(&mut length)?;
+    let mut body = vec![0; u32::from_be_bytes(length) as usize - 4];
+    stream.read_exact(&mut body)?;
+    Ok((tag[0], body))
+}
+
+/// Lets everybody in, has the number 41, shows nobody what it does, and answers a query by this.
+fn answering(answer: &'static [u8]) -> String {
+    const IDLE: &[u8] = b"Z\0\0\0\x05I";
+    let refusal = b"E\0\0\0\x21SERROR\0VERROR\0C42501\0Mno\0Rx\0\0";
+    let answers = move |mut stream: std::net::TcpStream| -> std::io::Result<()> {
+        message(&mut stream, false)?;
+        stream.write_all(b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x29\0\0\0\x02Z\0\0\0\x05I")?;
+        let mut is_look = false;
+        loop {
+            let (tag, body) = message(&mut stream, true)?;
+            is_look |= body.windows(8).any(|some| some == b"activity");
+            match (tag, is_look) {
+                (b'Q', _) => stream.write_all(&[&b"D\0\0\0\x0c\0\x01\0\0\0\x0241"[..], IDLE].concat())?,
+                (b'S', true) => stream.write_all(&[&refusal[..], IDLE].concat())?,
+                (b'S', false) => stream.write_all(answer)?,
+                _ => {}
+            }
+        }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || answers(stream.unwrap()));
+        }
+    });
+    address
+}
+
+/// The same of an answer: it was said that the connection broke, and that the server's log says why.
+#[test]
+fn an_answer_that_makes_no_sense_is_no_end_of_the_connection() {
+    for (answer, says, not) in [
+        (
+            &b"H\0\0\0\x05!"[..],
+            "query 1 has no whole answer from {}: fathom does not understand what came: ",
+            "broke",
+        ),
+        (
+            b"?\0\0\0\x04",
+            "unknown message tag `63`, in what begins with 3f 00 00 00 04; capture it (tcpdump",
+            "log",
+        ),
+        // PgBouncer's words, which name no place in the source of PostgreSQL.
+        (
+            b"E\0\0\0\x29SFATAL\0VFATAL\0C08P01\0Mquery_timeout\0\0",
+            "query_timeout (08P01); a pooler or proxy between says so",
+            "the server's log",
+        ),
+    ] {
+        let address = answering(answer);
+        let mut command = Command::new(FATHOM);
+        command.args(["sql", &format!("postgres://me@{address}/d?sslmode=disable")]);
+        command
+            .args(["--query", "SELECT 1", "--quiet"])
+            .env("HOME", "/nonexistent")
+            .env("FATHOM_CLOUD", "off");
+        let told = line(&command.output().unwrap(), 1);
+        assert!(told.contains(&says.replace("{}", &address)) && !told.contains(not), "{told}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod channel;
 mod query;
+mod scram;
 mod session;
 mod tds;
 mod tls;

@@ -174,3 +174,47 @@ fn who_prefers_tls_is_content_without_where_the_server_lets_nobody_in_by_it() {
         server.join().unwrap();
     }
 }
+
+/// A postmaster that cannot begin a process answers so, and servers before version 7, and poolers: it was said to be another protocol.
+#[test]
+fn who_answers_the_question_for_tls_by_an_error_is_told_so() {
+    let fields = "SFATAL\0VFATAL\0C53300\0Msorry, too many clients already\0\0";
+    let of_today = [b"E", &(fields.len() as u32 + 4).to_be_bytes()[..], fields.as_bytes()].concat();
+    let says = "sorry, too many clients already (53300); ";
+    let of_old = b"Ecould not fork new process for connection: Cannot allocate memory\n\0".to_vec();
+    let (head, tail) = of_today.split_at(9);
+    for (pieces, says) in [
+        (vec![of_today.clone()], says),
+        (vec![head.to_vec(), tail.to_vec()], says),
+        (vec![of_old], ": could not fork new process for connection: Cannot allocate memory; "),
+    ] {
+        for mode in ["prefer", "require"] {
+            let pieces = pieces.clone();
+            let (login, server) = serve(&format!("?sslmode={mode}"), move |listener| {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_nodelay(true).unwrap();
+                assert_eq!(body(&mut stream), [4, 210, 22, 47], "SSLRequest");
+                for piece in pieces {
+                    stream.write_all(&piece).unwrap();
+                }
+                _ = stream.read(&mut [0]);
+            });
+            let error = in_time(move || Session::begin(&login).map(drop)).expect_err("an error").to_string();
+            assert!(error.contains("answers by an error when it is asked whether it speaks TLS"), "{error}");
+            assert!(error.contains(says) && error.contains("sslmode=disable"), "{error}");
+            server.join().unwrap();
+        }
+    }
+    // Memcached's answer to what it does not know.
+    let (login, server) = serve("?sslmode=prefer", move |listener| {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"ERROR\r\n").unwrap();
+        _ = stream.read(&mut [0; 8]);
+    });
+    let error = in_time(move || Session::begin(&login).map(drop)).expect_err("another").to_string();
+    assert!(
+        error.contains("does not speak PostgreSQL's protocol") && error.contains("45 52 52 4f 52"),
+        "{error}"
+    );
+    server.join().unwrap();
+}

@@ -159,7 +159,7 @@ fn asked(answer: impl Fn(&mut TcpStream) + Send + 'static) -> Vec<String> {
                 Ok(Some(Step::Turn(_) | Step::Also(_))) => steps.push("sends".to_owned()),
                 Ok(Some(Step::Counted { .. })) => steps.push("counts".to_owned()),
                 Ok(None) => {
-                    if let Err(error) = crate::session::more(tds.channel(), &login.limit()) {
+                    if let Err(error) = crate::login::more(tds.channel(), &login.limit()) {
                         steps.push(error.kind().to_string());
                         return steps;
                     }

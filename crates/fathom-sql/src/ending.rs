@@ -1,0 +1,107 @@
+//! Who ended a session, by what the server says of it or by its silence, and where to ask.
+
+use crate::Target;
+use crate::error::Refusal;
+
+const LOG: &str = "see the server's log for why it ended the session";
+const KILLED: &str = "somebody ended the session by KILL: the server's administrator, or a program of theirs";
+
+/// The server said this, and ended it.
+pub(crate) fn by(refusal: &Refusal, target: &Target) -> &'static str {
+    match target {
+        Target::Postgres(_) => match refusal.code.as_str() {
+            "57P01" => {
+                "the server's administrator ended the session (pg_terminate_backend), or shut the server down"
+            }
+            "57P02" => "another of the server's processes crashed, and it ended all sessions: see its log",
+            "57P03" => "the server shuts down or begins: ask again when it has begun",
+            "57P04" => "somebody dropped the database",
+            "25P03" | "25P04" => {
+                "a time limit of the server's is over (idle_in_transaction_session_timeout, transaction_timeout)"
+            }
+            _ => of_a_pooler(refusal).unwrap_or(LOG),
+        },
+        Target::Mysql(_) => match refusal.number {
+            1927 => KILLED,
+            // `THD::KILL_CONNECTION` of MySQL is ER_SERVER_SHUTDOWN.
+            1053 => {
+                "the server shuts down, or its administrator ended the session by KILL: MySQL says the same of both"
+            }
+            number => of_a_proxy(number).unwrap_or(LOG),
+        },
+        Target::Mssql(_) => match refusal.code.as_str() {
+            // "Cannot continue the execution because the session is in the kill state."
+            "error 596" => KILLED,
+            // "SHUTDOWN is in progress."
+            "error 6005" => "the server shuts down: ask again when it has begun",
+            _ => LOG,
+        },
+    }
+}
+
+/// It was closed, and nobody said why.
+pub(crate) fn without_a_word(target: &Target) -> &'static str {
+    match target {
+        Target::Postgres(_) => {
+            "PostgreSQL closes so a session that somebody ends while it waits to send (pg_terminate_backend), and all when it crashes, and its log \
+             has either; if it has not, what stands between closed it (a pooler, proxy, balancer or firewall)"
+        }
+        Target::Mysql(_) => {
+            "MySQL closes so a session that somebody ends (KILL), or that is idle, and all when it shuts down or crashes, and its log may have that; \
+             if not, what stands between closed it (a proxy, balancer or firewall)"
+        }
+        Target::Mssql(_) => {
+            "the server closed it (KILL, a shutdown, a crash: see its log), or what stands between did (a proxy, balancer or firewall)"
+        }
+    }
+}
+
+/// `PostgreSQL` names a place in its source with each error of its own; who speaks in its place does not.
+pub(crate) fn of_a_pooler(refusal: &Refusal) -> Option<&'static str> {
+    (refusal.code.starts_with("08") && refusal.routine.is_empty()).then_some(
+        "a pooler or proxy between says so (PostgreSQL itself names a place in its source with each error): see that one's log",
+    )
+}
+
+/// Errors of `ProxySQL`'s own (`9001`: no server of its hostgroup could be reached in time): no server's numbers are there.
+pub(crate) fn of_a_proxy(number: u16) -> Option<&'static str> {
+    matches!(number, 9_001..=9_999)
+        .then_some("ProxySQL says so, which stands between: see its log, and whether it reaches its servers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(url: &str) -> Target {
+        Target::parse(&url.replace("://", "://me@"), |_| None).unwrap()
+    }
+
+    /// The server's log was named for whatever ended a session, also for what an administrator or a pooler did (a stranger).
+    #[test]
+    fn who_ended_a_session_is_named() {
+        let says = |url: &str, code: &str, number, routine: &str| {
+            let (code, routine) = (code.to_owned(), routine.to_owned());
+            by(&Refusal { code, number, routine, ..Refusal::default() }, &target(url))
+        };
+        for (url, code, number, routine, expected) in [
+            ("postgres://h", "57P01", 0, "ProcessInterrupts", "pg_terminate_backend"),
+            ("postgres://h", "57P02", 0, "quickdie", "crashed"),
+            ("postgres://h", "57P04", 0, "dropdb", "dropped"),
+            ("postgres://h", "08P01", 0, "", "a pooler or proxy between says so"),
+            ("postgres://h", "08P01", 0, "SocketBackend", "see the server's log"),
+            ("postgres://h", "XX000", 0, "", "see the server's log"),
+            ("mysql://h", "70100", 1_927, "", "by KILL"),
+            ("mysql://h", "08S01", 1_053, "", "by KILL"),
+            ("mysql://h", "HY000", 9_001, "", "ProxySQL"),
+            ("mysql://h", "08S01", 1_158, "", "see the server's log"),
+            ("mssql://h", "error 596", 0, "", "by KILL"),
+        ] {
+            let told = says(url, code, number, routine);
+            assert!(told.contains(expected), "{url} {code} {number}: {told}");
+        }
+        for url in ["postgres://h", "mysql://h", "mssql://h"] {
+            assert!(without_a_word(&target(url)).contains("stands between"), "{url}");
+        }
+    }
+}

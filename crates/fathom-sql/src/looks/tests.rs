@@ -1,0 +1,69 @@
+use super::*;
+
+fn shared(places: &[(u64, u64)]) -> Shared {
+    let watch = Arc::new(Watch {
+        sql: String::new(),
+        of: None,
+        read: |_| Err(Error::run("")),
+        unlisted: String::new(),
+        gone: String::new(),
+        waits: None,
+        grant: None,
+    });
+    let place = |&(running, next_ns): &(u64, u64)| Place {
+        watch: Mutex::new(Arc::clone(&watch)),
+        running: running.into(),
+        next_ns: next_ns.into(),
+        under_way: 0.into(),
+        has_told: false.into(),
+        is_listed: false.into(),
+        failed: Mutex::default(),
+    };
+    Shared {
+        places: places.iter().map(place).collect(),
+        wakes_ns: 0.into(),
+        free_ns: 0.into(),
+        leaves: false.into(),
+        failed: OnceLock::new(),
+        thread: OnceLock::new(),
+        reopened: 0.into(),
+    }
+}
+
+/// Each has its turn: who waits longest, whatever its place; and all of them together leave the server its time.
+#[test]
+fn who_waits_longest_is_looked_at() {
+    let now = 100 * MS;
+    let next = |places: &[(u64, u64)], free_ns| {
+        let next = shared(places).next(now, free_ns, &mut vec![0; places.len()]);
+        (next.look.map(|(at, _)| at), next.wake_ns)
+    };
+    assert_eq!(next(&[(0, 0), (0, 0)], 0), (None, SOUNDLY), "nothing runs");
+    assert_eq!(next(&[(99 * MS, 0)], 0), (None, 102 * MS), "it has just begun");
+    assert_eq!(next(&[(50 * MS, 0), (40 * MS, 0), (45 * MS, 0)], 0), (Some(1), 43 * MS));
+    assert_eq!(next(&[(50 * MS, 99 * MS), (40 * MS, 98 * MS), (45 * MS, 300 * MS)], 0), (Some(1), 98 * MS));
+    assert_eq!(next(&[(50 * MS, 0)], 101 * MS), (None, 101 * MS), "it has just looked");
+}
+
+/// A session that is not seen any more is left alone, and the others are not; a new one in its place is looked at.
+#[test]
+fn one_that_is_gone_takes_no_other_with_it() {
+    let shared = Arc::new(shared(&[(1, 0), (2, 0)]));
+    let look = || shared.next(100 * MS, 0, &mut [0, 0]).look.map(|(at, _)| at);
+    assert_eq!(look(), Some(0));
+    *lock(&shared.places[0].failed) = Some(Error::run("gone"));
+    assert_eq!(look(), Some(1));
+    let of = |at| Looks { seen: Mutex::new(channel().1), shared: Arc::clone(&shared), at };
+    assert!(of(0).failure().is_some() && of(1).failure().is_none());
+    of(0).watch(&Arc::new(Watch {
+        sql: String::new(),
+        of: None,
+        read: |_| Err(Error::run("")),
+        unlisted: String::new(),
+        gone: String::new(),
+        waits: None,
+        grant: None,
+    }));
+    assert!(of(0).failure().is_none());
+    assert_eq!(look(), Some(0));
+}

@@ -1,0 +1,63 @@
+//! Bytes that are not of the protocol as fathom knows it. Nobody closed the connection then, and no log of the server's says
+//! anything of it: what was read is told, and how to find out whose bytes they are.
+
+use std::fmt;
+use std::io;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Violation {
+    why: String,
+    /// How the message begins: nothing of a row's values.
+    begins: Vec<u8>,
+}
+
+impl Violation {
+    /// What is wrong with a message that begins so; nothing: it is not known how.
+    pub(crate) fn error(why: &dyn fmt::Display, begins: &[u8]) -> io::Error {
+        let violation = Self { why: why.to_string(), begins: begins.to_vec() };
+        io::Error::new(io::ErrorKind::InvalidData, violation)
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)?;
+        if self.begins.is_empty() { Ok(()) } else { write!(f, ", in what begins with {}", hex(&self.begins)) }
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Whether this is what came, and not the end of the connection.
+pub(crate) fn is_violation(error: &io::Error) -> bool {
+    matches!(error.get_ref(), Some(inner) if inner.is::<Violation>())
+}
+
+/// Bytes as they are read in a capture.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(" ")
+}
+
+/// What to do about them, of a server on this port.
+pub(crate) fn to_do(port: u16) -> String {
+    format!(
+        "capture it (tcpdump -i any -w fathom.pcap tcp port {port}) and see whether a proxy, pooler or balancer between sent it; if the server \
+         did, it may be a bug of fathom's: report it with this line"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_is_told_and_nobody_is_said_to_have_closed_anything() {
+        let error = Violation::error(&"unknown message tag `H`", b"HTTP/");
+        assert!(is_violation(&error));
+        assert_eq!(error.to_string(), "unknown message tag `H`, in what begins with 48 54 54 50 2f");
+        assert!(!is_violation(&io::ErrorKind::InvalidData.into()));
+        assert!(to_do(5432).contains("tcp port 5432"));
+    }
+}
