@@ -18,7 +18,6 @@ pub mod pause;
 pub mod peer;
 pub mod process;
 pub mod reactor;
-pub mod readable;
 pub mod signals;
 pub mod socket;
 pub mod terminal;

@@ -5,7 +5,6 @@ use crate::limit::Limit;
 use fathom_core::event::TcpInfo;
 use fathom_core::query::Room;
 use fathom_os::clock::{mono_ns, utc_ns};
-use fathom_os::readable::Waiter;
 use fathom_os::socket::{self, TcpOptions};
 use fathom_os::timestamps;
 use rustix::buffer::spare_capacity;
@@ -37,9 +36,6 @@ pub(crate) struct Channel {
     heard: Vec<u8>,
     /// Read and not yet taken.
     pub(crate) inbox: Inbox,
-    /// The latest read took all that the kernel had.
-    is_drained: bool,
-    waiter: Waiter,
 }
 
 /// What a read gave.
@@ -59,8 +55,7 @@ impl Channel {
         // Without stamps a wait ends when this thread runs again.
         let stamps = timestamps::enable_received(&stream).is_ok();
         let (sealed, heard, inbox) = (Vec::new(), Vec::new(), Inbox::default());
-        let (is_drained, waiter) = (false, Waiter::default());
-        Ok(Self { stream, tls: None, stamps, sealed, is_closed: false, heard, inbox, is_drained, waiter })
+        Ok(Self { stream, tls: None, stamps, sealed, is_closed: false, heard, inbox })
     }
 
     /// How what the other end said begins.
@@ -206,7 +201,6 @@ impl Channel {
             to.reserve(bytes);
             (rustix::io::read(&self.stream, spare_capacity(to))?, None)
         };
-        self.is_drained = read < bytes;
         let wanted = HEARD_BYTES.saturating_sub(self.heard.len()).min(read);
         if wanted > 0 {
             let from = to.len() - read;
@@ -237,16 +231,6 @@ impl Channel {
             }
         }
         Ok(filled)
-    }
-
-    /// Whether the kernel had nothing more when it was last read: what can be read now came since.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.is_drained && !self.is_closed
-    }
-
-    /// Waits until there is something to read, at most so long from now on; whether there is. For many waits in a row.
-    pub(crate) fn wait_again(&mut self, now_ns: u64, at_most: Duration) -> io::Result<bool> {
-        self.waiter.wait(&self.stream, now_ns, at_most)
     }
 
     /// Waits until there is something to read, at most so long; whether there is.

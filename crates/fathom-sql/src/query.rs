@@ -284,27 +284,22 @@ impl Asker<'_> {
             run.note_looks(self.looks.as_deref(), asked_ns, None);
             run.room(self.session.channel(), self.looks.as_deref(), now, ROOM_EVERY_NS);
         }
-        // The kernel has nothing but what came since.
-        let is_unread = self.session.channel().is_drained();
-        if !is_unread {
-            let after_pause = run.room_after_pause(self.session.channel());
-            match self.session.channel().fill() {
-                Ok(filled) if filled.bytes == 0 => return Err(closed()),
-                Ok(filled) => {
-                    run.was_there(&filled, is_first.then_some(asked_ns), after_pause);
-                    return Ok(());
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Err(lost(&e)),
+        let after_pause = run.room_after_pause(self.session.channel());
+        match self.session.channel().fill() {
+            Ok(filled) if filled.bytes == 0 => return Err(closed()),
+            Ok(filled) => {
+                run.was_there(&filled, is_first.then_some(asked_ns), after_pause);
+                return Ok(());
             }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => run.waiting_since_ns = Some(asked_ns),
+            Err(e) => return Err(lost(&e)),
         }
-        run.waiting_since_ns = Some(asked_ns);
         let mut woke_ns = now;
         loop {
             let untold = self.looks.as_ref().map(|looks| looks.untold(run.began_ns, woke_ns));
             let at_most = untold.map_or(PATIENCE, |untold| untold.min(PATIENCE));
             let at_most = if run.is_sending() { at_most.min(sending::EVERY) } else { at_most };
-            let ready = self.session.channel().wait_again(woke_ns, at_most).map_err(|e| lost(&e))?;
+            let ready = self.session.channel().wait(at_most).map_err(|e| lost(&e))?;
             woke_ns = self.runs(run);
             let channel = self.session.channel();
             let after_pause = ready.then(|| run.room_after_pause(channel)).flatten();
@@ -319,12 +314,6 @@ impl Asker<'_> {
             };
             match filled {
                 Ok((filled, _)) if filled.bytes == 0 => return Err(closed()),
-                // It came between the read before and the wait.
-                Ok((filled, first_ns)) if is_unread && !is_first && first_ns <= asked_ns => {
-                    run.note_looks(self.looks.as_deref(), asked_ns, None);
-                    run.was_there(&filled, None, after_pause);
-                    return Ok(());
-                }
                 Ok((filled, first_ns)) => {
                     // A stamp from before the wait is one of a clock that was set.
                     let came_ns = first_ns.clamp(asked_ns, filled.read_ns);
