@@ -22,7 +22,7 @@ pub use limits::{
     sought_with,
 };
 pub use lost::{
-    LOST_BEHIND, LOST_CRASH, LOST_FILE_LIMIT, LOST_NO_SPACE, LOST_STOPPED,
+    KILLED_WITHOUT_ROOM, LOST_BEHIND, LOST_CRASH, LOST_FILE_LIMIT, LOST_NO_SPACE, LOST_STOPPED,
     LOST_UNREADABLE, note_of_lost_events, tells_lost_events, why_lost,
 };
 pub use modes::PROBING_FAILED;
