@@ -10,6 +10,8 @@ mod by_chance;
 mod killed;
 #[path = "limits_world/late.rs"]
 mod late;
+#[path = "limits_world/laws.rs"]
+mod laws;
 mod limits_world;
 #[path = "limits_world/moment.rs"]
 mod moment;
@@ -19,13 +21,13 @@ mod one_way;
 mod outages;
 #[path = "limits_world/unanswered.rs"]
 mod unanswered;
+#[path = "limits_world/went_on.rs"]
+mod went_on;
 
-use fathom_core::event::{Became, EventKind};
-use fathom_core::limits::{
-    AtMost, Death, Limit, OPENINGS_A_SECOND, Outcome, Output, Recorded, Row, Settings, Verdict, What,
-};
-use limits_world::{Counts, Fault, Kind, MS, Ran, Random, S, World, go_on, run};
-use std::collections::{BTreeMap, BTreeSet};
+use fathom_core::limits::{AtMost, Death, Outcome, Settings, Verdict, What};
+use laws::check;
+use limits_world::{Counts, Fault, Kind, MS, Ran, Random, S, World, run};
+use std::collections::BTreeMap;
 
 const KINDS: [Kind; 4] = [Kind::Silent, Kind::ResetAtExpiry, Kind::FinAtExpiry, Kind::ResetOnPacket];
 
@@ -82,105 +84,6 @@ fn any_world(seed: u64) -> World {
 fn ends(outcome: &Outcome) -> (u64, u64) {
     let of = |end: Option<fathom_core::limits::End>, else_ns| end.map_or(else_ns, |end| end.idle_ns);
     (of(outcome.survived, 0), of(outcome.died, u64::MAX))
-}
-
-/// What holds for every run.
-fn check(ran: &Ran, settings: &Settings, what: &dyn std::fmt::Debug) {
-    let mut sends: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut looks: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut openings = Vec::new();
-    for (at, output) in &ran.outputs {
-        match output {
-            Output::Send { id, .. } => *sends.entry(*id).or_default() += 1,
-            Output::Look { id } => *looks.entry(*id).or_default() += 1,
-            Output::Open { .. } => openings.push(*at),
-            Output::Close { .. } | Output::Event { .. } => {}
-        }
-    }
-    let all_died = ran.outcome.meanwhile.iter().any(|m| matches!(m.what, What::AllDied { .. }));
-    let told = |id: u32| {
-        ran.told.iter().filter(move |event| event.connection == Some(id)).find_map(|event| match event.kind {
-            EventKind::LimitsJudged { became, how, .. } => Some((became, how)),
-            _ => None,
-        })
-    };
-    for (id, times) in &looks {
-        // A second look is at a silence.
-        let silent = [None, Some(Death::Silent), Some(Death::NotAnswered)];
-        let again = told(*id).is_none_or(|(became, how)| became != Became::Survived && silent.contains(&how));
-        assert!(*times == 1 || (*times == 2 && again), "{id} is looked at once: {what:?}");
-        // Unless it was closed at that moment, because a control connection died; at those is looked when they are silent.
-        let sends = sends[id];
-        let closed = all_died && (sends == 1 || told(*id).is_none());
-        assert!(sends == 2 || closed, "{id}, opened and asked once: {what:?}");
-    }
-    let judged: u32 = ran.outcome.lengths.iter().map(|row| row.survived + row.died).sum();
-    assert!(judged as usize <= ran.outputs.len());
-    let asked = looks.len() as u32;
-    let idle = ran.outcome.lengths.iter().map(|row| row.survived).sum::<u32>();
-    let earlier = ran.told.iter().filter(|event| {
-        let survived = matches!(event.kind, EventKind::LimitsJudged { became: Became::Survived, .. });
-        survived && event.connection.is_none()
-    });
-    assert!(idle <= asked + earlier.count() as u32, "who survived was asked: {what:?}");
-    assert!(ran.most_open <= settings.connections.0, "{} open: {what:?}", ran.most_open);
-    for window in openings.windows(OPENINGS_A_SECOND as usize + 1) {
-        assert!(
-            window[window.len() - 1] - window[0] >= S,
-            "more than {OPENINGS_A_SECOND} in a second: {what:?}"
-        );
-    }
-    check_told(ran, what);
-    // "Died of" is what the row of its length says.
-    let is_row = |row: &Row| {
-        ran.outcome.died.is_some_and(|end| row.most_ns == Some(end.idle_ns) && row.died == end.hits)
-    };
-    assert!(
-        ran.outcome.died.is_none() || ran.outcome.lengths.iter().any(is_row),
-        "{what:?}: {:#?}",
-        ran.outcome
-    );
-    let goes_on = ran
-        .told
-        .iter()
-        .any(|event| matches!(event.kind, EventKind::LimitsJudged { .. }) && event.connection.is_none());
-    for row in &ran.outcome.lengths {
-        let least = row.least_ns.is_none_or(|least| least + 50 * MS >= row.length_ns || row.survived == 0);
-        // A recording says of which length a connection was, and not of which set of that length.
-        let all = row.survived + row.died + row.void;
-        // The shortest that was died of is tried once more in each round.
-        let most = 4 * settings.per_length;
-        assert!(all <= most || row.void > 0 || goes_on, "{row:?} {what:?}");
-        assert!(least || ran.outcome.survived.is_some(), "{row:?}");
-    }
-}
-
-/// What is recorded of the connections amounts to the result, and tells of each connection once.
-fn check_told(ran: &Ran, what: &dyn std::fmt::Debug) {
-    let mut told: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
-    let mut once = BTreeSet::new();
-    for event in &ran.told {
-        let EventKind::LimitsJudged { length_ns, became, .. } = &event.kind else { continue };
-        // What an earlier search judged has no number in this one.
-        assert!(
-            event.connection.is_none() || once.insert(event.connection),
-            "{event:?} comes again: {what:?}"
-        );
-        let (survived, died) = told.entry(*length_ns).or_default();
-        match became {
-            Became::Survived => *survived += 1,
-            Became::Died => *died += 1,
-            Became::Void => {}
-        }
-    }
-    let mut rows: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
-    for row in &ran.outcome.lengths {
-        let before = rows.insert(row.length_ns, (row.survived, row.died));
-        assert_eq!(before, None, "a length stands there once: {what:?}");
-    }
-    told.retain(|_, counts| *counts != (0, 0));
-    rows.retain(|_, counts| *counts != (0, 0));
-    assert_eq!(told, rows, "{what:?}");
 }
 
 fn ran(world: &World, settings: &Settings) -> Ran {
@@ -380,122 +283,4 @@ fn equal_seeds_give_equal_runs() {
         assert_eq!(one.outcome, two.outcome);
         assert!(one.outputs == two.outputs);
     }
-}
-
-/// A recording that breaks off says no more than what had been judged by then, and nothing of a length some of whose
-/// connections had not been.
-#[test]
-fn what_was_recorded_until_then_is_what_is_known() {
-    let limit = 9 * S;
-    let Ran { told, outcome, .. } = ran(&world(Some(limit), Kind::ResetOnPacket), &settings(60 * S));
-    let mut recorded = Recorded::default();
-    assert_eq!(recorded.outcome(), None);
-    let mut died = false;
-    for event in &told {
-        recorded.event(event);
-        let Some(known) = recorded.outcome() else { continue };
-        assert_eq!((known.verdict, known.up_to_ns), (Verdict::Stopped, 60 * S));
-        let (survived, most) = ends(&known);
-        assert!(survived <= limit && limit <= most, "{survived} {most}");
-        assert!(known.survived.is_none_or(|end| end.hits >= 2), "{known:#?}");
-        died |= known.died.is_some();
-    }
-    assert!(died && ends(&recorded.outcome().expect("it is known")) == ends(&outcome));
-}
-
-/// A search that breaks off anywhere, and another that goes on: the bracket contains the limit, and what the first one knew is
-/// not tried again.
-#[test]
-fn a_search_goes_on_where_another_ended() {
-    let settings = settings(600 * S);
-    let mut saved = 0;
-    for seed in 0..100 {
-        let world = any_world(seed);
-        let whole = ran(&world, &settings);
-        let mut told = whole.told.clone();
-        let before = Random(seed).below(told.len() as u64 + 1) as usize;
-        told.truncate(before);
-        let again = go_on(&world, settings.clone(), &told);
-        check(&again, &settings, &world);
-        let (survived, died) = ends(&again.outcome);
-        let limit = world.limit_ns.expect("it has one");
-        let within = limit <= 600 * S;
-        let verdict = if within { Verdict::Found } else { Verdict::NotFound };
-        assert_eq!(again.outcome.verdict, verdict, "{before} of it: {world:?}: {:#?}", again.outcome);
-        assert!(survived <= limit && limit <= died, "{survived} {limit} {died}: {world:?}");
-        let judged: BTreeSet<u64> = whole_lengths(&told, settings.per_length);
-        let bracket = |length: &&u64| {
-            again.told.iter().any(|event| {
-                let EventKind::LimitsJudged { length_ns, .. } = &event.kind else { return false };
-                event.connection.is_some() && length_ns == *length
-            })
-        };
-        let again_tried: Vec<&u64> = judged.iter().filter(bracket).collect();
-        assert!(again_tried.len() <= 1, "but for the shorter end: {again_tried:?}: {world:?}");
-        saved += usize::from(again.outcome.opened < whole.outcome.opened);
-    }
-    assert!(saved >= 60, "{saved} of 100 opened fewer connections than a whole search");
-}
-
-/// Lengths all of whose connections survived.
-fn whole_lengths(told: &[fathom_core::event::Event], per_length: u32) -> BTreeSet<u64> {
-    let mut survived: BTreeMap<u64, u32> = BTreeMap::new();
-    for event in told {
-        if let EventKind::LimitsJudged { length_ns, became: Became::Survived, .. } = &event.kind {
-            *survived.entry(*length_ns).or_default() += 1;
-        }
-    }
-    survived.into_iter().filter(|(_, times)| *times >= per_length).map(|(length, _)| length).collect()
-}
-
-/// What was "at most 8 s" took 11: wherever the limit is, however it kills, and whether the search goes on from another, what is
-/// told of the time to go is a bound, at every moment.
-#[test]
-fn no_search_takes_longer_than_it_says() {
-    let check = |ran: &Ran, what: &dyn std::fmt::Debug| {
-        assert!(!ran.left.is_empty(), "{what:?}");
-        for (at, left) in &ran.left {
-            let (at_s, left_s, took_s) = (*at as f64 / 1e9, *left as f64 / 1e9, ran.took_ns as f64 / 1e9);
-            assert!(
-                at + left >= ran.took_ns,
-                "after {at_s} s at most {left_s} s to go, and it took {took_s} s: {what:?} {:#?}",
-                ran.outcome
-            );
-        }
-    };
-    for seed in 0..80 {
-        let mut random = Random(1_000 + seed);
-        let up_to_ns = [S, 8 * S, 40 * S, 200 * S][random.below(4) as usize];
-        let mut world = World { loss: 0, ..any_world(seed) };
-        world.limit_ns = random.percent(80).then(|| random.between(up_to_ns / 4, up_to_ns * 11 / 10));
-        let per_length = random.one_of(&[1, 3, 9]);
-        let settings = Settings { per_length, ..settings(up_to_ns) };
-        let whole = run(&world, settings.clone());
-        check(&whole, &(&world, &settings));
-        // And where it was stopped and goes on.
-        world.stop_ns = Some(random.between(S / 2, whole.took_ns.max(S)));
-        let stopped = run(&world, settings.clone());
-        let earlier = stopped.told.iter().any(|e| matches!(e.kind, EventKind::LimitsJudged { .. }));
-        if stopped.outcome.verdict == Verdict::Stopped && earlier {
-            world.stop_ns = None;
-            check(&go_on(&world, settings.clone(), &stopped.told), &("went on", &world, &settings));
-        }
-    }
-}
-
-/// A search that survived a minute was said to go on up to ten seconds, and had nothing to do.
-#[test]
-fn a_search_goes_on_only_to_what_it_does_not_know() {
-    let mut world = world(None, Kind::Silent);
-    world.stop_ns = Some(65 * S);
-    let stopped = run(&world, settings(600 * S));
-    let mut recorded = Recorded::default();
-    stopped.told.iter().for_each(|event| recorded.event(event));
-    let why = |up_to_s: u64, limit| recorded.why_not("there", limit, &settings(up_to_s * S));
-    assert_eq!(why(600, Limit::Idle), None);
-    let refused = why(10, Limit::Idle).expect("refused");
-    assert!(refused.contains("survived") && refused.contains("--up-to is 10s"), "{refused}");
-    assert!(why(600, Limit::Age).is_some_and(|why| why.contains("leave out --age")));
-    let elsewhere = recorded.why_not("elsewhere", Limit::Idle, &settings(600 * S));
-    assert!(elsewhere.is_some_and(|why| why.contains("a search of elsewhere, not of there")));
 }

@@ -2,7 +2,7 @@
 
 use crate::account::RangeBuilder;
 use crate::codec::{Results, StreamResult, stream_id};
-use fathom_core::event::{Event, EventKind};
+use fathom_core::event::{Event, EventKind, ThroughputInterval};
 use std::collections::BTreeMap;
 
 /// The streams of a recording, event by event.
@@ -24,15 +24,10 @@ struct Counts {
 impl Replay {
     /// Takes note of an event; all but counting intervals are passed over.
     pub fn event(&mut self, event: &Event) {
-        let EventKind::ThroughputInterval {
-            interval_ns,
-            bytes,
-            retransmits,
-            cwnd_bytes,
-            srtt_us,
-            omitted: false,
-            ..
-        } = &event.kind
+        let EventKind::ThroughputInterval(interval) = &event.kind else { return };
+        let ThroughputInterval {
+            interval_ns, bytes, retransmits, cwnd_bytes, srtt_us, omitted: false, ..
+        } = interval
         else {
             return;
         };

@@ -94,10 +94,9 @@ pub enum Error {
         reason: String,
     },
     /// Somebody removed it while it was written.
-    #[error(
-        "{} was removed while it was recorded to, and what it held is gone; start the probe anew to record again",
-        path.display()
-    )]
+    ///
+    /// What to do about it says whoever knows how the run goes on.
+    #[error("{} was removed while it was recorded to, and what it held is gone", path.display())]
     Gone {
         /// The directory, or the file in it.
         path: PathBuf,

@@ -7,7 +7,7 @@ mod kept;
 pub(crate) mod log;
 mod losses;
 pub(crate) mod progress;
-mod reserve;
+pub(crate) mod reserve;
 mod room;
 pub(crate) mod seam;
 mod segments;
@@ -290,6 +290,7 @@ impl Recorder {
         }
         self.guarded(|r| {
             r.write_through(now_mono_ns)?;
+            r.reserve.fill_again(r.disk.as_ref());
             if r.syncer.is_done()? && now_mono_ns.saturating_sub(r.synced_ns) >= SYNC_EVERY_NS {
                 r.sync_beside()?;
             }
@@ -361,7 +362,7 @@ impl Recorder {
             let (reason, at) = (error.to_string(), self.wall_clock());
             self.stopped = Some(Stopped { reason: reason.clone(), at });
             self.why_lost = error.why_lost();
-            self.give_way();
+            self.give_way(true);
             // The disk has just failed; this and what follows are attempts.
             self.give_up_rows();
             // The error that matters is on its way to the caller. There is one end.
@@ -373,12 +374,12 @@ impl Recorder {
         })
     }
 
-    fn give_way(&self) {
+    fn give_way(&mut self, stops: bool) {
         if self.gone {
             return;
         }
         progress::remove(self.disk.as_ref(), &self.dir);
-        self.reserve.give_way(self.disk.as_ref());
+        self.reserve.give_way(self.disk.as_ref(), stops);
     }
 
     fn wall_clock(&self) -> Timestamp {

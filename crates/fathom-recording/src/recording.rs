@@ -7,6 +7,7 @@ use crate::convert::Closed;
 use crate::damage::Damage;
 use crate::events::{Entry, Events};
 use crate::layout::Layout;
+use crate::recorder::reserve::has_given_way;
 use crate::remains::judged;
 use crate::stream::Decoder;
 use crate::{Begun, EVENTS, Error, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
@@ -133,6 +134,12 @@ impl Recording {
     /// Whether somebody is writing it now.
     pub fn is_running(&self) -> bool {
         is_written(&self.dir)
+    }
+
+    /// Whether its probe was killed while there was no room for it: what was sent meanwhile may be missing. Once it is recovered a note says so
+    /// ([`fathom_core::event::KILLED_WITHOUT_ROOM`]).
+    pub fn was_killed_without_room(&self) -> bool {
+        self.manifest.ended_at.is_none() && !self.is_running() && has_given_way(&self.dir)
     }
 
     /// What is known by the search for limits that is recorded here (nothing, where none is), and the events that cannot be

@@ -10,13 +10,16 @@ use crate::layout::Layout;
 use crate::manifest::{timestamp, utc_ns};
 use crate::recorder::appender::Appender;
 use crate::recorder::directory::{lock, tidy};
+use crate::recorder::reserve::has_given_way;
 use crate::recorder::{progress, seam};
 use crate::recording::Recording;
 use crate::remains::{Remains, SET_ASIDE, damage_of};
 use crate::verify::conservation::Conservation;
 use crate::verify::{Finding, verify};
 use crate::{EVENTS, Error, MANIFEST, Manifest, RESERVE, queries, segment_name};
-use fathom_core::event::{CLIENT_MODE, Event, EventKind, Interrupted, LOST_CRASH, LOST_UNREADABLE};
+use fathom_core::event::{
+    CLIENT_MODE, Event, EventKind, Interrupted, KILLED_WITHOUT_ROOM, LOST_CRASH, LOST_UNREADABLE,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::path::Path;
@@ -32,6 +35,8 @@ pub struct Recovery {
     pub lost: u64,
     /// Queries of a database that are missing between others, and that are now told as lost.
     pub queries_lost: u64,
+    /// There was no room for the recording when its probe was killed: what was sent meanwhile may be missing, and nobody counted it.
+    pub without_room: bool,
     /// Bytes at the end of files that were no whole record, and are gone.
     pub torn_bytes: u64,
     /// When the recording ended, by the last evidence in it; `None`: its probe ended before it recorded anything.
@@ -44,8 +49,9 @@ pub struct Recovery {
 
 impl Recovery {
     fn of(ended_at: Option<Timestamp>) -> Self {
-        let (damage, findings) = (Vec::new(), Vec::new());
-        Self { needed: false, rows: 0, lost: 0, queries_lost: 0, torn_bytes: 0, ended_at, damage, findings }
+        let (damage, findings, without_room) = (Vec::new(), Vec::new(), false);
+        let (rows, lost, queries_lost, torn_bytes) = (0, 0, 0, 0);
+        Self { needed: false, rows, lost, queries_lost, without_room, torn_bytes, ended_at, damage, findings }
     }
 
     /// Whether the recording is in order now, and nothing but torn ends could not be read.
@@ -137,6 +143,13 @@ fn recover_locked(
         evidence.event(&rotated);
     }
     seam::remove(disk, dir);
+    if manifest.ended_at.is_none() && (evidence.without_room || has_given_way(dir)) {
+        recovery.without_room = true;
+        if !evidence.without_room {
+            let kind = EventKind::Note { text: KILLED_WITHOUT_ROOM.to_owned() };
+            events.line(disk, &Event { at: now, mono_ns: evidence.mono_ns, connection: None, kind })?;
+        }
+    }
     let mut last_ns = evidence.last_ns;
     // Segments are as the version says that the recording began with.
     let layout = Layout::of_version(manifest.format_version);
@@ -270,11 +283,20 @@ struct Evidence {
     recovered: bool,
     /// The run goes on in another recording.
     rotated: bool,
+    /// A recovery that was interrupted told that there was no room.
+    without_room: bool,
 }
 
 impl Evidence {
     fn gather(recording: &Recording) -> Result<Self, Error> {
-        let mut evidence = Self { last_ns: None, mono_ns: 0, empty: true, recovered: false, rotated: false };
+        let mut evidence = Self {
+            last_ns: None,
+            mono_ns: 0,
+            empty: true,
+            recovered: false,
+            rotated: false,
+            without_room: false,
+        };
         let known = |entry| match entry {
             Ok(Entry::Known(event)) => Some(event),
             _ => None,
@@ -288,6 +310,8 @@ impl Evidence {
         self.empty = false;
         self.recovered |= matches!(event.kind, EventKind::RecordingRecovered { .. });
         self.rotated |= matches!(event.kind, EventKind::RecordingRotated { .. });
+        let without_room = matches!(&event.kind, EventKind::Note { text } if text == KILLED_WITHOUT_ROOM);
+        self.without_room |= without_room;
         // An earlier, interrupted recovery is no evidence of when the probe stopped.
         let bookkeeping = match &event.kind {
             EventKind::SegmentClosed { .. }
@@ -298,7 +322,7 @@ impl Evidence {
             EventKind::RecordingOverflowed { reason: Some(reason), .. } => {
                 [LOST_CRASH, LOST_UNREADABLE].contains(&reason.as_str())
             }
-            _ => false,
+            _ => without_room,
         };
         if !bookkeeping {
             self.last_ns = self.last_ns.max(Some(utc_ns(event.at)));

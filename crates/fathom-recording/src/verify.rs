@@ -257,10 +257,16 @@ impl EventLog {
     fn check(&self, recording: &Recording, running: bool, rows: u64, findings: &mut Findings) {
         let ended_at = recording.manifest().ended_at;
         if ended_at.is_none() && !running {
+            let full = if recording.was_killed_without_room() {
+                "there was no room for it then (a full disk, or the limit of a file's size), and what it sent meanwhile may be missing; "
+            } else {
+                ""
+            };
             findings.add(MANIFEST, "a recording that nobody writes has its ended_at", || {
-                "it was interrupted: what it sent in its last 1.5 s may be missing, and in the time for which its host or disk held it up; \
-                 `fathom recording recover` puts it in order"
-                    .to_owned()
+                format!(
+                    "it was interrupted: what it sent in its last 1.5 s may be missing, and in the time for which its host or disk held it up; \
+                     {full}`fathom recording recover` puts it in order"
+                )
             });
         }
         if ended_at.is_some() && self.ended.is_none() && !self.recovered {

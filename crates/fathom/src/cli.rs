@@ -94,7 +94,7 @@ fn parse() -> Result<Cli, Failure> {
         }
         let words: Vec<String> = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into()).collect();
         hints::make_plain(&mut error, Cli::command(), &words);
-        if let Some(hint) = hints::hint(&words, &error) {
+        if let Some(hint) = hints::hint(Cli::command(), &words, &error) {
             return Failure::usage(hint);
         }
         let said = error.to_string();

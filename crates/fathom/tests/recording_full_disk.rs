@@ -187,6 +187,29 @@ fn a_disk_that_has_room_again_goes_on_being_recorded_on() {
     );
 }
 
+/// What `recover`, `verify` and `explain` said of it was silent about the disk.
+#[test]
+fn a_kill_while_the_disk_is_full_is_told_with_it() {
+    if !needs_root() {
+        return;
+    }
+    let recorded = Recorded::begin();
+    let (home, dir) = (recorded.home.path(), recorded.dir.display().to_string());
+    let probe = recorded.probe("--every 2ms");
+    let ballast = recorded.fill();
+    wait_until_it_waits(&recorded.dir);
+    probe.kill_9();
+    let said = |command: &str| fathom(home, &["recording", command, &dir]).out;
+    for command in ["verify", "explain"] {
+        assert!(said(command).contains("there was no room for "), "{}", said(command));
+    }
+    std::fs::remove_file(&ballast).expect("removed");
+    let recovered = said("recover");
+    assert!(recovered.contains("; there was no room for the recording"), "{recovered}");
+    assert!(said("explain").contains("noted: there was no room for the recording"), "{}", said("explain"));
+    assert_sound(&recorded.dir);
+}
+
 #[test]
 fn on_full_exit_ends_the_run() {
     if !needs_root() {

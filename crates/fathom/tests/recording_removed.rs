@@ -4,7 +4,7 @@ mod support;
 
 use support::probe::{Probe, wait_for_events};
 use support::reflector::Echo;
-use support::rows::has_kind;
+use support::rows::{has_kind, of_kind, recordings};
 use support::wait_for;
 
 #[test]
@@ -31,4 +31,35 @@ fn a_directory_that_is_removed_is_told_and_the_probe_goes_on() {
     }
     assert!(outcome.objects().pop().expect("a summary")["samples"].as_u64() > Some(0));
     assert!(!dir.exists(), "nothing is made anew in its place");
+}
+
+/// "Start the probe anew to record again" was said where the next rotation records again without that, and of a run that was over.
+#[test]
+fn what_to_do_about_a_file_that_is_removed_is_said_while_it_helps() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    for (name, option, advice) in [
+        ("alone", "", "; start the probe anew to record again"),
+        ("turned", "--rotate 1d", "; the next rotation begins a new recording"),
+    ] {
+        let line = format!("{} --every 5ms --record {name} {option} --json", echo.address());
+        let probe = Probe::start(home.path(), &line);
+        let above = home.path().join(name);
+        let dir = wait_for("a recording", || match option {
+            "" => above.join("recording.json").exists().then(|| above.clone()),
+            _ => recordings(&above).pop(),
+        });
+        wait_for("the rows to go", || std::fs::remove_file(dir.join("samples-00000.arrows")).ok());
+        let log = wait_for_events(&dir, "its end", |log| has_kind(log, "recording.ended"));
+        probe.signal("TERM");
+        let outcome = probe.finish();
+        assert_eq!(outcome.code(), 1, "{outcome:?}");
+        let gone = "samples-00000.arrows was removed while it was recorded to, and what it held is gone";
+        let told = outcome.told();
+        assert_eq!(told.len(), 2, "{}", outcome.err);
+        assert!(told[0].ends_with(&format!("{gone}{advice}")), "{}", told[0]);
+        assert!(told[1].contains("the recording is incomplete") && told[1].ends_with(gone), "{}", told[1]);
+        let ended = of_kind(&log, "recording.ended")[0]["error"].as_str().expect("why");
+        assert!(ended.ends_with(gone), "it is read later: {ended}");
+    }
 }

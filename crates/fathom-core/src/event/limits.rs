@@ -69,6 +69,23 @@ pub enum Death {
     Other,
 }
 
+/// A search for limits began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitsBegan {
+    /// Which limit is searched for.
+    pub limit: Limit,
+    /// The longest idleness, or the highest age, that is tried, in ns.
+    pub up_to_ns: u64,
+    /// Connections that are idle for each length, or that are to become so old.
+    pub connections: u32,
+    /// How often the kernel sends keepalives on them, in ns. Absent: it sends none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keepalive_ns: Option<u64>,
+    /// Traffic in one direction that idle connections have. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWay>,
+}
+
 /// What became of a connection under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

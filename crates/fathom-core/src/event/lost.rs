@@ -15,6 +15,11 @@ pub const LOST_CRASH: &str = "crash";
 /// Rows were on the disk and cannot be read any more.
 pub const LOST_UNREADABLE: &str = "unreadable";
 
+/// The note of a recording whose probe was killed while there was no room for it, told by recovery: nothing else is known of what was sent
+/// meanwhile.
+pub const KILLED_WITHOUT_ROOM: &str = "there was no room for the recording (a full disk, or the limit of a file's size) when it broke off: what was \
+     sent meanwhile may be missing, and is not counted";
+
 /// The note of events that have no place in the recording, and why (see [`why_lost`]).
 pub fn note_of_lost_events(lost: u64, reason: &str) -> String {
     format!("{} lost: {}", count(lost, "event"), why_lost(Some(reason)))

@@ -3,8 +3,6 @@
 /// The note of a run one of whose probing threads failed. Nobody knows how many samples of that thread were under way.
 pub const PROBING_FAILED: &str =
     "probing ended early: a probing thread failed; samples that were under way then have no rows";
-/// The mode of a throughput test, as recordings and summaries name it.
-pub const THROUGHPUT_MODE: &str = "tcp-throughput";
 
 /// What changed where an older recording does not say.
 pub(super) fn remote() -> String {

@@ -37,9 +37,9 @@ impl Recorded {
         let first_ns = *self.first_ns.get_or_insert(event.mono_ns);
         self.last_ns = self.last_ns.max(event.mono_ns);
         match &event.kind {
-            EventKind::LimitsBegan { limit, up_to_ns, connections, keepalive_ns, one_way } => {
-                (self.limit, self.up_to_ns, self.one_way) = (*limit, *up_to_ns, *one_way);
-                (self.connections, self.keepalive_ns) = (*connections, *keepalive_ns);
+            EventKind::LimitsBegan(began) => {
+                (self.limit, self.up_to_ns, self.one_way) = (began.limit, began.up_to_ns, began.one_way);
+                (self.connections, self.keepalive_ns) = (began.connections, began.keepalive_ns);
             }
             EventKind::LimitsJudged { length_ns, became, asked_ns, least_ns, most_ns, doubt_ns, how } => {
                 self.judged += 1;

@@ -1,8 +1,9 @@
 //! Searches for idle limits with traffic in one direction: it keeps connections open where the middlebox counts it and it comes
 //! in time, and nowhere else.
 
+use super::laws::check_told;
 use super::limits_world::{Counts, Kind, MS, Ran, Random, S, World, run};
-use super::{KINDS, check_told, ends, settings, world};
+use super::{KINDS, ends, settings, world};
 use fathom_core::limits::{OneWay, Output, Recorded, Settings, Side, Verdict};
 use fathom_wire::OneWay as Frame;
 use std::collections::BTreeMap;

@@ -135,7 +135,7 @@ impl Recorder {
             if !error.is_full() {
                 return Err(error);
             }
-            self.give_way();
+            self.give_way(false);
             self.events.append(self.disk.as_ref(), line)
         })
     }

@@ -1,5 +1,8 @@
 //! Room that is kept back on the disk: some for what happens while it is full, and some for the last words of the recording, which
 //! nothing else takes. Real bytes: a hole would reserve nothing.
+//!
+//! Its length says whether there is room: a whole number of KiB where there is, and a byte less where there is none. Nothing else that
+//! is on the disk tells of that when a probe is killed.
 
 use crate::disk::Disk;
 use crate::{Error, Manifest, RESERVE};
@@ -14,11 +17,20 @@ const OF_EACH: u64 = 2 << 10;
 /// No event is longer than that.
 const LAST_AT_MOST: u64 = LAST + (1 << 20);
 
+/// What lengths are multiples of while there is room; also those of earlier versions.
+const KIB: u64 = 1 << 10;
+
+/// Whether the recording in `dir` waits for room, or did when its probe was killed. Not where the reserve is gone, as in last words.
+pub(crate) fn has_given_way(dir: &Path) -> bool {
+    dir.join(RESERVE).symlink_metadata().is_ok_and(|file| !file.len().is_multiple_of(KIB))
+}
+
 /// `.reserve` of a recording that is being written.
 #[derive(Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
     last: u64,
+    has_given_way: bool,
 }
 
 impl Reserve {
@@ -28,7 +40,7 @@ impl Reserve {
         let settings = sql["settings"].as_array().map_or(0, Vec::len) as u64;
         let each = sql["connections"].as_u64().unwrap_or(0).max(settings);
         let last = each.saturating_mul(OF_EACH).saturating_add(LAST).min(LAST_AT_MOST);
-        let reserve = Self { path: dir.join(RESERVE), last };
+        let reserve = Self { path: dir.join(RESERVE), last, has_given_way: false };
         let file = disk.create(&reserve.path).map_err(Error::io("create", &reserve.path))?;
         reserve.write(disk, &file, 0)?;
         Ok(reserve)
@@ -40,10 +52,20 @@ impl Reserve {
     }
 
     /// Keeps all of it back again. Where there is no room for that it stays as it is.
-    pub(super) fn fill(&self, disk: &dyn Disk) -> Result<(), Error> {
+    pub(super) fn fill(&mut self, disk: &dyn Disk) -> Result<(), Error> {
         let file = disk.append_to(&self.path).map_err(Error::io("create", &self.path))?;
         let has = file.metadata().map_err(Error::io("read", &self.path))?.len();
-        self.write(disk, &file, has).inspect_err(|_| _ = disk.truncate(&file, has))
+        self.write(disk, &file, has).inspect_err(|_| _ = disk.truncate(&file, has))?;
+        self.has_given_way = false;
+        Ok(())
+    }
+
+    /// The same where an event had taken room of it and nothing else wanted for any: the recording has not waited. Where there is still none
+    /// that is tried again.
+    pub(super) fn fill_again(&mut self, disk: &dyn Disk) {
+        if self.has_given_way {
+            let _ = self.fill(disk);
+        }
     }
 
     fn write(&self, disk: &dyn Disk, file: &std::fs::File, has: u64) -> Result<(), Error> {
@@ -52,10 +74,12 @@ impl Reserve {
         disk.sync(file).map_err(Error::io("sync", &self.path))
     }
 
-    /// Makes room for what happens while the disk is full.
-    pub(super) fn give_way(&self, disk: &dyn Disk) {
+    /// Makes room for what happens while the disk is full; for the last words of a recording that `stops` too.
+    pub(super) fn give_way(&mut self, disk: &dyn Disk, stops: bool) {
+        self.has_given_way = true;
         if self.path.symlink_metadata().is_ok_and(|file| file.len() > self.last) {
-            let shrunk = disk.append_to(&self.path).and_then(|file| disk.truncate(&file, self.last));
+            let left = self.last - u64::from(!stops);
+            let shrunk = disk.append_to(&self.path).and_then(|file| disk.truncate(&file, left));
             if shrunk.is_err() {
                 self.give_up(disk);
             }

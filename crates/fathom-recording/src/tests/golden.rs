@@ -67,6 +67,7 @@ fn the_torn_recording_reads_up_to_the_tear() {
     assert_eq!(
         done,
         Recovery {
+            without_room: false,
             needed: true,
             rows: 3,
             lost: 0,

@@ -23,6 +23,7 @@ mod removed;
 mod room;
 mod seams;
 mod stopped;
+mod without_room;
 
 use crate::{ClockAnchor, Manifest, Options, Recording, Tool};
 use fathom_core::sample::{Flags, Sample};

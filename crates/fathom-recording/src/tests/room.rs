@@ -26,6 +26,10 @@ pub(super) struct Filling {
 }
 
 impl Filling {
+    pub(super) fn without_parquet() -> Self {
+        Self { no_parquet: AtomicBool::new(true), ..Self::default() }
+    }
+
     pub(super) fn fill(&self) {
         self.freed.store(0, Ordering::Relaxed);
         self.full.store(true, Ordering::Relaxed);

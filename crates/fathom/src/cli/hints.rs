@@ -54,12 +54,12 @@ const ELSEWHERE: &[(&str, &[&str], &str)] = &[
 
 /// The line for somebody who knows another tool's name for an option of this command, or gives it a negative number, if
 /// there is one. `words`: the command line, without the program's name.
-pub(super) fn hint(words: &[String], error: &clap::Error) -> Option<String> {
-    negative(words, error).or_else(|| named_otherwise(words.first()?, error))
+pub(super) fn hint(cli: Command, words: &[String], error: &clap::Error) -> Option<String> {
+    negative(cli, words, error).or_else(|| named_otherwise(words.first()?, error))
 }
 
 /// `--count -1`: "unexpected argument '-1'", and how to give it to a target.
-fn negative(words: &[String], error: &clap::Error) -> Option<String> {
+fn negative(cli: Command, words: &[String], error: &clap::Error) -> Option<String> {
     let string = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
@@ -76,8 +76,28 @@ fn negative(words: &[String], error: &clap::Error) -> Option<String> {
     let option = option.split(' ').next().unwrap_or_default();
     // Other values say in their own words what they may be.
     let is_number = error.kind() != ErrorKind::ValueValidation || error.to_string().contains("invalid digit");
-    (is_negative(number) && is_number)
-        .then(|| format!("{option} takes a positive number, and {number} is negative"))
+    (is_negative(number) && is_number).then(|| {
+        let takes = match option {
+            _ if !takes_zero(cli, words, number) => "a positive number",
+            "--cpu" | "--recorder-cpu" => "a processor's number, from 0 on",
+            _ => "a number from 0 on",
+        };
+        format!("{option} takes {takes}, and {number} is negative")
+    })
+}
+
+/// Whether the option that was given this number takes 0: nothing is then said against 0 in the number's place.
+fn takes_zero(cli: Command, words: &[String], number: &str) -> bool {
+    let with_zero = |word: &String| match word.strip_suffix(number) {
+        Some(before) if before.is_empty() || before.ends_with('=') => format!("{before}0"),
+        _ => word.clone(),
+    };
+    let line = std::iter::once("fathom".to_owned()).chain(words.iter().map(with_zero));
+    let zero = ContextValue::String("0".to_owned());
+    let refuses_zero = |error: clap::Error| {
+        error.kind() == ErrorKind::ValueValidation && error.get(ContextKind::InvalidValue) == Some(&zero)
+    };
+    !cli.try_get_matches_from(line).is_err_and(refuses_zero)
 }
 
 /// Leaves out of an error what would puzzle: its usage named the options that have a value from the environment, as if one

@@ -5,6 +5,7 @@ mod seams;
 mod stamps;
 mod surroundings;
 mod trouble;
+mod writing;
 
 use super::live_state::{LiveStates, lock};
 use super::operate::HookSender;
@@ -19,10 +20,8 @@ use fathom_core::sample::Sample;
 use fathom_core::statistics::Batch;
 use fathom_os::clock::mono_ns;
 use fathom_os::egress::Egress;
-use fathom_recording::peers::Rows;
-use fathom_recording::{Packed, Recorder};
+use fathom_recording::Packed;
 use jiff::Timestamp;
-use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::thread;
 use std::time::Duration;
@@ -300,37 +299,6 @@ impl<'a> RunRecorder<'a> {
         }
     }
 
-    fn sample(&mut self, path: u32, sample: &Sample) {
-        let p = path as usize;
-        self.updates.push((p, Update::Sample(*sample)));
-        if let Some(rotating) = &mut self.rotating {
-            rotating.sample(p, sample);
-        }
-        self.write(p, |recorder| stamps::note(recorder, sample));
-        // A recorder that has stopped takes it too, and tells its loss.
-        if let Some(recorder) = &mut self.sinks[p].recorder
-            && let Err(e) = recorder.push(sample)
-        {
-            self.failed(p, e.to_string());
-        }
-        if !self.sinks[p].tables.is_empty() {
-            self.write_tables(p, |rows| rows.write(sample));
-        }
-        if self.every_sample {
-            self.show(Line::Sample(path, *sample));
-        }
-    }
-
-    fn write_packed(&mut self) {
-        let rows = std::mem::take(&mut self.packed);
-        if let Some(recorder) = &mut self.sinks[0].recorder
-            && !rows.is_empty()
-            && let Err(e) = recorder.push_packed(&rows)
-        {
-            self.failed(0, e.to_string());
-        }
-    }
-
     fn event(&mut self, path: u32, event: &Event) {
         let p = path as usize;
         self.note_time(event);
@@ -341,7 +309,7 @@ impl<'a> RunRecorder<'a> {
         if let Some(recorder) = &mut self.sinks[p].recorder
             && let Err(e) = recorder.event(event)
         {
-            self.failed(p, e.to_string());
+            self.failed(p, &e);
         }
         if let EventKind::ConnectionOpened { remote, .. } = &event.kind {
             let nic = self.egress[p].nic();
@@ -380,89 +348,6 @@ impl<'a> RunRecorder<'a> {
         self.show(Line::Event(Some(path), Box::new(event.clone())));
     }
 
-    fn flush(&mut self, now: u64) {
-        for p in 0..self.sinks.len() {
-            let flushed = match &mut self.sinks[p].recorder {
-                Some(recorder) if recorder.stopped().is_none() => recorder.flush(now),
-                _ => Ok(()),
-            };
-            match flushed {
-                Ok(()) => self.told_by_recorder(p),
-                Err(error) => self.failed(p, error.to_string()),
-            }
-            self.write_tables(p, |rows| rows.flush());
-        }
-    }
-
-    /// Passes on what a recorder told of its own accord: a gap, and that its recording goes on.
-    fn told_by_recorder(&mut self, p: usize) {
-        let Some(recorder) = &mut self.sinks[p].recorder else { return };
-        let events = recorder.take_told();
-        self.troubles[p].gaps(&recorder.manifest().id, recorder.gaps());
-        self.pass_on(p, events);
-    }
-
-    fn pass_on(&mut self, p: usize, events: Vec<Event>) {
-        for event in events {
-            self.note_time(&event);
-            if let EventKind::RecordingResumed { .. } = event.kind {
-                let waits = self.sinks[p].recorder.as_ref().is_some_and(Recorder::waits_for_room);
-                self.troubles[p].went_on(waits);
-            }
-            self.updates.push((p, Update::Event(event.clone())));
-            self.happened(p as u32, &event);
-        }
-    }
-
-    /// Writing to a path's recording failed: it waits for room, or it is over.
-    fn failed(&mut self, p: usize, error: String) {
-        let waits = self.sinks[p].recorder.as_ref().is_some_and(Recorder::waits_for_room);
-        if !waits {
-            return self.stopped(p, error);
-        }
-        if self.exit_on_full {
-            self.stop.ask_once();
-        }
-        let why = if self.exit_on_full { "the run ended early by --on-full exit: " } else { "" };
-        if self.troubles[p].wait(format!("{why}{error}"), self.exit_on_full) {
-            let line = if self.exit_on_full { Line::EndsOnFull } else { Line::RecordingWaits };
-            self.show(line(p as u32, error));
-        }
-    }
-
-    /// Writes to a path's recording. A failure concerns that recording and nothing else; its event log is kept open for
-    /// what can still be said.
-    fn write(&mut self, p: usize, act: impl FnOnce(&mut Recorder) -> Result<(), fathom_recording::Error>) {
-        if let Some(recorder) = &mut self.sinks[p].recorder
-            && recorder.stopped().is_none()
-            && let Err(e) = act(recorder)
-        {
-            self.failed(p, e.to_string());
-        }
-    }
-
-    fn stopped(&mut self, p: usize, error: String) {
-        if self.troubles[p].stop(error.clone()) {
-            self.show(Line::RecordingStopped(p as u32, error));
-        }
-    }
-
-    /// Does something to a path's files of rows; one that fails is not written any more.
-    fn write_tables(&mut self, p: usize, mut act: impl FnMut(&mut dyn Rows) -> io::Result<()>) {
-        let mut failed = Vec::new();
-        self.sinks[p].tables.retain_mut(|table| match act(table.rows.as_mut()) {
-            Ok(()) => true,
-            Err(error) => {
-                failed.push(table.failed(&error));
-                false
-            }
-        });
-        for reason in failed {
-            self.show(Line::TableStopped(p as u32, reason.clone()));
-            self.table_errors[p].push(reason);
-        }
-    }
-
     fn show(&mut self, line: Line) {
         if self.lines.is_some() {
             self.waiting_lines.push(line);
@@ -483,7 +368,7 @@ impl<'a> RunRecorder<'a> {
                 lock(&self.live)[p].recorded_ns.1 = Some(ended_ns);
                 self.told_by_recorder(p);
                 if let Err(e) = finished {
-                    self.stopped(p, e.to_string());
+                    self.stopped(p, e.to_string(), "");
                 }
             }
             self.sinks[p].recorder = None;

@@ -4,7 +4,7 @@ use super::progress::Progress;
 use super::readable;
 use crate::exit::Failure;
 use crate::output::{self, tell};
-use fathom_core::event::{Event, EventKind};
+use fathom_core::event::{Event, EventKind, KILLED_WITHOUT_ROOM};
 use fathom_core::marks;
 use fathom_core::story::{Confidence, Gathered, Gatherer, Labelled, Line, Measured, Page, State, merged};
 use fathom_core::text::{count, lines_cleaned};
@@ -157,6 +157,9 @@ fn read(run: &[Recording]) -> Result<(Labelled, bool), Failure> {
         events.extend(found.events.into_iter().filter(|event| !seam(event)));
         is_damaged |= found.is_damaged;
     }
+    if last.was_killed_without_room() {
+        events.push(without_room(&events, last));
+    }
     let (mut gatherer, mut rows) = (Gatherer::new(&events), 0);
     let mut progress = Progress::new("read");
     let (mut damage, mut queries) = (Vec::new(), None);
@@ -206,6 +209,14 @@ fn read(run: &[Recording]) -> Result<(Labelled, bool), Failure> {
     let marks = marks.iter().map(|mark| line_before(measured.started_at, marks::in_words(mark)));
     let lines = marks.chain(story).collect();
     Ok(((measured.label, lines), is_damaged))
+}
+
+/// What recovery will note as the last thing that happened.
+fn without_room(events: &[Event], last: &Recording) -> Event {
+    let at = events.last().map_or(last.manifest().started_at, |event| event.at);
+    let mono_ns = events.iter().map(|event| event.mono_ns).max().unwrap_or(0);
+    let kind = EventKind::Note { text: KILLED_WITHOUT_ROOM.to_owned() };
+    Event { at, mono_ns, connection: None, kind }
 }
 
 /// What a log says, and whether part of it is damaged beyond a torn end.

@@ -3,6 +3,7 @@
 use super::{Done, each};
 use crate::exit::Failure;
 use crate::output;
+use fathom_core::event::KILLED_WITHOUT_ROOM;
 use fathom_core::text::{cleaned, count};
 use fathom_recording::{Begun, Recovery};
 use serde_json::json;
@@ -13,7 +14,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Open segments become Parquet, a torn last record is cut off and counted, and the recording gets the end that its \
 last evidence tells. A second call changes nothing. A running recording is refused. Samples that were sent more than \
-1.5 s before the probe was killed have their rows, or are counted as lost. Queries (`fathom sql`) that are missing \
+1.5 s before the probe was killed have their rows, or are counted as lost, but for those that were sent while there was no \
+room on the disk: of these it says only that some may be missing. Queries (`fathom sql`) that are missing \
 between others are counted as lost.
 
 Exit code 0: in order, and `fathom recording verify` finds it sound; 1: something beyond a torn tail could not be read, a \
@@ -41,7 +43,7 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
     let read = if json {
         let report = json!({
             "format": 1, "recording": directory, "needed": done.needed, "samples": done.rows,
-            "lost": done.lost, "queries_lost": done.queries_lost, "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
+            "lost": done.lost, "queries_lost": done.queries_lost, "without_room": done.without_room, "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
             "findings": done.findings,
         });
         output::print("the result", &format!("{report}\n"))?
@@ -54,7 +56,7 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
             let begun = Begun::of(directory).unwrap_or(Begun::Shared);
             format!("{dir}: {begun}")
         } else if done.needed {
-            let Recovery { rows, lost, queries_lost, torn_bytes, .. } = done;
+            let Recovery { rows, lost, queries_lost, torn_bytes, without_room, .. } = done;
             let lost = match lost {
                 0 => String::new(),
                 lost => format!("; {} sent without a row, now recorded as lost", count(lost, "sample")),
@@ -65,8 +67,9 @@ fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
                     format!("; {} without a row, now recorded as lost", count(lost, "query"))
                 }
             };
+            let room = if without_room { format!("; {KILLED_WITHOUT_ROOM}") } else { String::new() };
             let (saved, torn) = (count(rows, "sample"), count(torn_bytes, "torn byte"));
-            format!("{dir}: recovered {saved}, {torn} cut off{lost}{queries}")
+            format!("{dir}: recovered {saved}, {torn} cut off{lost}{queries}{room}")
         } else {
             match (done.is_in_order(), done.findings.is_empty()) {
                 (true, _) => format!("{dir}: nothing to recover"),

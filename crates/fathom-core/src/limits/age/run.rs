@@ -11,7 +11,7 @@ use super::super::view::Standing;
 use super::found::outcome_of;
 use super::lives::{self, Life, Noted};
 use super::plan::Pace;
-use crate::event::{Became, Death, EventKind, Limit};
+use crate::event::{Became, Death, EventKind, Limit, LimitsBegan};
 use std::collections::{BTreeMap, VecDeque};
 
 /// How often connections may die together before the search gives up.
@@ -116,13 +116,13 @@ impl Ages {
         self.links.begin(now);
         self.last_beginning_ns = now;
         self.phase = Phase::Starting;
-        let kind = EventKind::LimitsBegan {
+        let kind = EventKind::LimitsBegan(LimitsBegan {
             limit: Limit::Age,
             up_to_ns: self.settings.up_to_ns,
             connections: self.settings.per_length,
             keepalive_ns: None,
             one_way: None,
-        };
+        });
         self.links.tell(None, kind);
         // What an earlier search saw stands in this one's recording too, which says nothing without it.
         for life in self.earlier.clone() {

@@ -3,17 +3,17 @@
 use super::super::cohort::{Cohort, Died};
 use super::super::flow::{Role, Stage};
 use super::{Became, EventKind, Limits};
-use crate::event::Limit;
+use crate::event::{Limit, LimitsBegan};
 
 impl Limits {
     pub(super) fn tell_began(&mut self) {
-        let kind = EventKind::LimitsBegan {
+        let kind = EventKind::LimitsBegan(LimitsBegan {
             limit: Limit::Idle,
             up_to_ns: self.settings.up_to_ns,
             connections: self.settings.per_length,
             keepalive_ns: self.settings.keepalive_ns,
             one_way: self.settings.one_way,
-        };
+        });
         self.links.tell(None, kind);
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::probe::live_state::LiveState;
 use crate::probe::outbox::channel;
-use fathom_recording::{Manifest, Recording, Tool, verify};
+use fathom_recording::{Manifest, Recorder, Recording, Tool, verify};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;

@@ -7,7 +7,7 @@ use crate::exit::Failure;
 use crate::output::tell;
 use crate::throughput::summary::Summary;
 use fathom_core::cause::ClosingCause;
-use fathom_core::event::{Event, EventKind, Evidence};
+use fathom_core::event::{Event, EventKind, Evidence, ThroughputInterval};
 use fathom_iperf3::StreamInterval;
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::host::NicFacts;
@@ -59,7 +59,7 @@ impl TestRecorder {
     /// Writes intervals that ended, and puts them on the disk.
     pub(super) fn intervals(&mut self, intervals: &[StreamInterval]) {
         for one in intervals {
-            let kind = EventKind::ThroughputInterval {
+            let kind = EventKind::ThroughputInterval(ThroughputInterval {
                 way: if one.sends { "sent" } else { "received" }.to_owned(),
                 interval_ns: one.interval.length_ns,
                 bytes: one.interval.bytes,
@@ -67,7 +67,7 @@ impl TestRecorder {
                 cwnd_bytes: one.interval.cwnd_bytes,
                 srtt_us: one.interval.srtt_us,
                 omitted: one.omitted,
-            };
+            });
             self.event(Some(one.stream), one.at_ns, kind);
         }
         let now_ns = mono_ns();
