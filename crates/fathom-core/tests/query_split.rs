@@ -20,7 +20,7 @@ mod turns;
 mod world;
 
 use fathom_core::query::{
-    Confidence, PARTIES, Party, Room, Rtt, ServerState, Span, Split, Timeline, Verdict,
+    Confidence, PARTIES, Party, Room, Rtt, ServerState, Since, Span, Split, Timeline, Verdict,
 };
 use laws::{lawful, verdict};
 use proptest::prelude::*;

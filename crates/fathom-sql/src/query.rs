@@ -7,7 +7,7 @@ use crate::login::Login;
 use crate::looks::Looks;
 use crate::patience::{Heeded, Patience};
 use crate::protocol::{Protocol, Step, Watch};
-use crate::sending::{self, Sending};
+use crate::sending::Sending;
 use crate::under_way::{Habits, ROOM_EVERY_NS, UnderWay};
 use crate::violation::is_violation;
 use crate::work::work_until;
@@ -298,7 +298,7 @@ impl Asker<'_> {
         loop {
             let untold = self.looks.as_ref().map(|looks| looks.untold(run.began_ns, woke_ns));
             let at_most = untold.map_or(PATIENCE, |untold| untold.min(PATIENCE));
-            let at_most = if run.is_sending() { at_most.min(sending::EVERY) } else { at_most };
+            let at_most = run.asks_again(woke_ns).map_or(at_most, |again| again.min(at_most));
             let ready = self.session.channel().wait(at_most).map_err(|e| lost(&e))?;
             woke_ns = self.runs(run);
             let channel = self.session.channel();

@@ -9,8 +9,10 @@ const AT_ONCE: usize = 14_600;
 /// A kernel that waits for its process before it acknowledges has acknowledged all but so many segments at once (RFC 5681, 4.2: "at
 /// least every second full-sized segment").
 const PUT_OFF: u32 = 2;
-/// The kernel is asked so often while it sends.
-pub(crate) const EVERY: Duration = Duration::from_millis(1);
+/// The kernel is asked after each sixteenth of the time that it has sent, within these: so the moment is known to as much.
+const EVERY: u64 = 16;
+const LEAST: Duration = Duration::from_millis(1);
+const MOST: Duration = Duration::from_millis(20);
 
 /// See the module.
 #[derive(Debug)]
@@ -27,8 +29,12 @@ impl Sending {
         (bytes > AT_ONCE).then(|| Self { before_ns: channel.sending_ns(), sent_ns: None })
     }
 
-    /// Something of it is still on its way.
-    pub(crate) fn goes_on(&self) -> bool {
+    /// When the kernel is to be asked again, after it has sent for so long; `None`: it need not be.
+    pub(crate) fn every(&self, for_ns: u64) -> Option<Duration> {
+        self.goes_on().then(|| Duration::from_nanos(for_ns / EVERY).clamp(LEAST, MOST))
+    }
+
+    fn goes_on(&self) -> bool {
         self.before_ns.is_some() && self.sent_ns.is_none()
     }
 
@@ -41,11 +47,11 @@ impl Sending {
 
     /// The answer is here: how long the path carried the request, most likely and at most, of so much time.
     pub(crate) fn took_ns(&self, channel: &Channel, of_ns: u64) -> (u64, u64) {
-        let took = |now_ns: Option<u64>| {
-            // Where the kernel does not tell it may have been all the time.
-            self.before_ns.zip(now_ns).map_or(of_ns, |(before, now)| now.saturating_sub(before)).min(of_ns)
+        let took = |until_ns: Option<u64>| {
+            self.before_ns.zip(until_ns).map(|(before, until)| until.saturating_sub(before).min(of_ns))
         };
         let now_ns = channel.sending_ns();
-        (took(self.sent_ns.or(now_ns)), took(now_ns))
+        // Where the kernel does not tell nothing is likely, and all of the time may have been.
+        (took(self.sent_ns.or(now_ns)).unwrap_or(0), took(now_ns).unwrap_or(of_ns))
     }
 }

@@ -11,6 +11,7 @@ use fathom_os::clock::mono_ns;
 use fathom_os::pause::Running;
 use std::collections::{HashMap, VecDeque};
 use std::mem::{replace, take};
+use std::time::Duration;
 
 /// The kernel is asked what room there is at most so often where this side is busy with nothing but reading.
 pub(crate) const ROOM_EVERY_NS: u64 = 200_000;
@@ -135,9 +136,10 @@ impl UnderWay {
         self.acknowledged_ns = None;
     }
 
-    /// Whether the kernel is to be asked often, for when all of the request was sent.
-    pub(crate) fn is_sending(&self) -> bool {
-        self.sending.as_ref().is_some_and(Sending::goes_on)
+    /// When the kernel is to be asked again whether all of the request was sent; `None`: it need not be.
+    pub(crate) fn asks_again(&self, now: u64) -> Option<Duration> {
+        let sending = self.sending.as_ref().filter(|_| !self.is_answered)?;
+        sending.every(now.saturating_sub(self.requested_ns))
     }
 
     /// Nothing of an answer has come: asks the kernel what it knows of the request, as long as that is of use.

@@ -86,9 +86,9 @@ pub(super) fn spent(seen: &[Sums; SEEN.len()]) -> Vec<Spent> {
 }
 
 /// Takes so much of what is not known to be the server's out of first waits, as far as there is.
-pub(super) fn on_the_way(seen: &mut [Sums; SEEN.len()], ns: u64) -> u64 {
+pub(super) fn take_carried(seen: &mut [Sums; SEEN.len()], ns: u64) -> u64 {
     let mut left_ns = ns;
-    for seen_so in [Seen::Untaken, Seen::Changed, Seen::Nothing, Seen::Begun, Seen::Late] {
+    for seen_so in [Seen::MaybeOnItsWay, Seen::Changed, Seen::Nothing, Seen::Begun, Seen::Late] {
         for doing in [Doing::First, Doing::FirstUnlooked] {
             let first_ns = &mut seen[seen_so as usize][index(doing)];
             let taken_ns = left_ns.min(*first_ns);
@@ -105,9 +105,9 @@ pub(super) enum Seen {
     Nothing,
     /// From the request to the first look, which saw it work.
     Begun,
-    /// The first looks saw that it had not taken the request up, and then one that it had. The request may have been on its way for as
-    /// long.
-    Untaken,
+    /// The first looks saw that it had not taken the request up, and then one that it had, or that it was there. The request may have
+    /// been on its way for as long.
+    MaybeOnItsWay,
     Working,
     /// From the last look, which saw it work, to the end of the turn.
     Ended,
@@ -124,7 +124,7 @@ pub(super) enum Seen {
 pub(super) const SEEN: [Seen; 10] = [
     Seen::Nothing,
     Seen::Begun,
-    Seen::Untaken,
+    Seen::MaybeOnItsWay,
     Seen::Working,
     Seen::Ended,
     Seen::Sending,
@@ -139,13 +139,15 @@ impl Seen {
     pub(super) fn between(before: Option<ServerState>, after: Option<ServerState>) -> Self {
         use ServerState::{Before, Done, Sending, Untaken, Working};
         match (before, after) {
-            // Where the request is there the server has it: whoever does not look knows as much.
-            (None | Some(Untaken), None) | (None | Some(Before | Untaken), Some(Untaken)) => Self::Nothing,
+            // Where the request is there it is the server's: whoever does not look knows no more.
+            (None | Some(Untaken), None) | (Some(Untaken), Some(Untaken)) => Self::Nothing,
             // A turn begins with work, once the request is there.
             (None | Some(Untaken), Some(Working)) => Self::Begun,
-            (None | Some(Before), Some(Before)) | (Some(Before), Some(Working)) => Self::Untaken,
+            (None | Some(Before), Some(Before | Untaken)) | (Some(Before), Some(Working)) => {
+                Self::MaybeOnItsWay
+            }
             (Some(Working), Some(Working)) => Self::Working,
-            (Some(Working), None | Some(Untaken)) => Self::Ended,
+            (Some(Working), None) => Self::Ended,
             // And ends with everything sent.
             (Some(Done), Some(Done) | None) => Self::Done,
             (Some(Sending | Done), Some(Sending | Done) | None) => Self::Sending,
@@ -213,10 +215,15 @@ pub(super) fn attribute(split: &mut Split, (doing, seen, ns): Spent, held_up: &m
             // A busy host answers a look late, too: without a sign of the path it is most likely the server's all the same, and where it
             // worked before and after, with one.
             Seen::LateWorking if doing == Doing::First => split.give_one_of(&[Server, Path], ns),
-            Seen::Untaken | Seen::Late if doing == Doing::First && !was_held_up => {
+            Seen::MaybeOnItsWay | Seen::Late if doing == Doing::First && !was_held_up => {
                 split.give_one_of(&[Server, Path], ns);
             }
-            Seen::Nothing | Seen::Begun | Seen::Untaken | Seen::Ended | Seen::Late | Seen::LateWorking
+            Seen::Nothing
+            | Seen::Begun
+            | Seen::MaybeOnItsWay
+            | Seen::Ended
+            | Seen::Late
+            | Seen::LateWorking
                 if doing != Doing::FirstWithoutRtt =>
             {
                 held_up.give(split, ns);

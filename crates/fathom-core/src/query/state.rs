@@ -11,7 +11,7 @@ pub enum ServerState {
     Done,
     /// What it did before the request was there, or before it ran again to see it.
     Before,
-    /// The same, and its kernel had acknowledged the request: it has not taken it up, or has answered it and the answer was lost.
+    /// What it did before the request was sent, though it was there: the nearest end of TCP, which a proxy's may be, had acknowledged it.
     Untaken,
 }
 
@@ -47,20 +47,14 @@ impl ServerState {
     /// say, and without a time (`None`) none is. Anything else that it says is the server's time, also where it does not run, and is
     /// not believed only where it surely is older than the request.
     ///
-    /// `is_there`: the server's kernel was known to have the request when it was asked.
+    /// `is_there`: when the server was asked for this, the other end's kernel was known to have the request.
     #[must_use]
     pub fn believed(self, since: Option<Since>, requested_ns: u64, is_there: bool) -> Self {
-        match self.of_request(since, requested_ns) {
-            Self::Before if is_there => Self::Untaken,
-            state => state,
-        }
-    }
-
-    fn of_request(self, since: Option<Since>, requested_ns: u64) -> Self {
         match since {
             None if self == Self::Done => Self::Before,
-            Some(since) if self == Self::Done && since.earliest_ns < requested_ns => Self::Before,
+            Some(since) if since.latest_ns < requested_ns && is_there => Self::Untaken,
             Some(since) if since.latest_ns < requested_ns => Self::Before,
+            Some(since) if self == Self::Done && since.earliest_ns < requested_ns => Self::Before,
             _ => self,
         }
     }

@@ -10,7 +10,7 @@ const TIE: u64 = 20;
 #[derive(Debug, Clone)]
 pub(super) struct Ties {
     /// For later bytes that have not come.
-    pub(super) waited_ns: u64,
+    waited_ns: u64,
     /// What this side was busy with before it.
     hidden_ns: u64,
     /// Of both, where it was hardly a wait.
@@ -41,6 +41,16 @@ impl Ties {
             untied_ns: 0,
             untied_by_late: 0.0,
         }
+    }
+
+    /// Later bytes were waited for so long, and more.
+    pub(super) fn waited(&mut self, ns: u64) {
+        self.waited_ns += ns;
+    }
+
+    /// For how long it has been waited for bytes that have not come.
+    pub(super) fn waiting_ns(&self) -> u64 {
+        self.waited_ns
     }
 
     /// A wait follows, before which this side was busy for so long. It may be told of in pieces.

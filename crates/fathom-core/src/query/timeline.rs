@@ -1,6 +1,6 @@
 //! Waiting and working of this side, and what the server did meanwhile, become sums.
 
-use super::attribute::{Doing, HeldUp, SEEN, Seen, Sums, attribute, doubts, index, on_the_way, spent};
+use super::attribute::{Doing, HeldUp, SEEN, Seen, Sums, attribute, doubts, index, spent, take_carried};
 use super::busy::{Busy, Room};
 use super::rate::Rate;
 use super::silence::Silences;
@@ -42,7 +42,7 @@ pub struct Timeline {
     /// When it came, or the turn began.
     before_ns: u64,
     /// Of the turn's beginning, while no look saw that the server had taken the request up; `None`: one did.
-    untaken: Option<Sums>,
+    on_its_way: Option<Sums>,
     /// A look under way is late, or one that was late came last: what it saw may be as old as it is late.
     is_blind: bool,
     is_stale: bool,
@@ -57,10 +57,8 @@ pub struct Timeline {
     rtt_high_ns: u64,
     rtt_well_ns: u64,
     rtt_most_ns: u64,
-    /// Of the server's first waits so much may have been that of answers that were lost; of this turn it waited for so long since it
-    /// last was seen to work.
+    /// Of the server's first waits so much may have been that of answers that were lost.
     lost_answers_ns: u64,
-    unseen_ns: u64,
     /// So long it took to send the requests, and at the most.
     sent_ns: u64,
     sent_most_ns: u64,
@@ -89,7 +87,7 @@ impl Timeline {
             before: None,
             since: Sums::default(),
             before_ns: now_ns,
-            untaken: None,
+            on_its_way: None,
             is_blind: false,
             is_stale: false,
             seen: [Sums::default(); SEEN.len()],
@@ -100,7 +98,6 @@ impl Timeline {
             rtt_well_ns: 0,
             rtt_most_ns: 0,
             lost_answers_ns: 0,
-            unseen_ns: 0,
             sent_ns: 0,
             sent_most_ns: 0,
             turns: 0,
@@ -144,7 +141,7 @@ impl Timeline {
         }
         self.heeded_from_ns = self.now_ns + rtt.map_or(0, |rtt| rtt.ns);
         self.is_first = true;
-        self.untaken = Some(Sums::default());
+        self.on_its_way = Some(Sums::default());
         self.turns += 1;
     }
 
@@ -244,15 +241,13 @@ impl Timeline {
         }
         let seen = Seen::between(self.before, Some(state));
         // Later, what looks like that is that it has done with it.
-        let seen = if seen == Seen::Untaken && self.untaken.is_none() { Seen::Changed } else { seen };
-        let is_unseen = matches!(state, ServerState::Before | ServerState::Untaken);
-        self.unseen_ns = if is_unseen { self.unseen_ns + self.first_ns() } else { 0 };
+        let seen =
+            if seen == Seen::MaybeOnItsWay && self.on_its_way.is_none() { Seen::Changed } else { seen };
         self.shut(seen);
         match state {
             ServerState::Before => {}
-            ServerState::Untaken => self.taken(Seen::Nothing),
-            ServerState::Working => self.taken(Seen::Untaken),
-            ServerState::Sending | ServerState::Done => self.taken(Seen::Changed),
+            ServerState::Untaken | ServerState::Working => self.settle_way(Seen::MaybeOnItsWay),
+            ServerState::Sending | ServerState::Done => self.settle_way(Seen::Changed),
         }
         (self.before, self.before_ns) = (Some(state), at_ns);
     }
@@ -314,7 +309,7 @@ impl Timeline {
         split.was_held_up = is_disturbed || retransmits.is_some_and(|segments| segments > 0);
         split.wall_ns = self.now_ns - self.began_ns;
         // Where no look saw that the server had the request before it was sent.
-        let carried_ns = on_the_way(&mut self.seen, self.sent_ns.saturating_sub(self.rtt_most_ns));
+        let carried_ns = take_carried(&mut self.seen, self.sent_ns.saturating_sub(self.rtt_most_ns));
         split.give(Path, carried_ns);
         split.doubt(Path, &[Server], carried_ns);
         let spent = spent(&self.seen);
@@ -327,7 +322,7 @@ impl Timeline {
             carried.ns = u64::MAX;
         }
         // What nothing ended is silent too.
-        self.silences.waited(self.ties.waited_ns, 0);
+        self.silences.waited(self.ties.waiting_ns(), 0);
         let silent_ns = self.silences.beyond(slowest_ns.max(well_within(self.rtt_most_ns)), self.again_ns);
         doubts(&mut split, &spent, self.looks, carried, self.ties.all(), silent_ns);
         let rest_ns = split.wall_ns - self.stood_ns;
@@ -356,12 +351,12 @@ impl Timeline {
         for (doing, seen, ns) in tied {
             self.seen[seen as usize][index(doing)] += ns;
         }
-        let unseen_ns = std::mem::take(&mut self.unseen_ns);
         if !self.is_blind && matches!(seen, Seen::Nothing | Seen::Ended) {
-            self.lost_answers_ns += (unseen_ns + self.first_ns()).min(self.again_within_ns);
+            let first_ns = self.since[index(Doing::First)] + self.since[index(Doing::FirstUnlooked)];
+            self.lost_answers_ns += first_ns.min(self.again_within_ns);
         }
         self.shut(seen);
-        self.taken(Seen::Changed);
+        self.settle_way(Seen::Changed);
         self.worked.end();
         (self.before, self.before_ns, self.is_stale) = (None, self.now_ns, false);
     }
@@ -385,7 +380,7 @@ impl Timeline {
         if !self.is_first {
             self.since[index(Doing::Waiting)] += ns - unlooked_ns;
             self.seen[Seen::Late as usize][index(Doing::Waiting)] += unlooked_ns;
-            self.ties.waited_ns += ns;
+            self.ties.waited(ns);
             return;
         }
         // A first wait may come in pieces: what of the round trip is left over goes on to the next.
@@ -417,23 +412,18 @@ impl Timeline {
         let seen = seen.if_late(std::mem::take(&mut self.is_blind));
         self.busy.looked(seen);
         let since = std::mem::take(&mut self.since);
-        let sums = match &mut self.untaken {
-            Some(untaken) if seen == Seen::Untaken => untaken,
+        let sums = match &mut self.on_its_way {
+            Some(on_its_way) if seen == Seen::MaybeOnItsWay => on_its_way,
             _ => &mut self.seen[seen as usize],
         };
         add(sums, &since);
     }
 
-    /// Since the latest look, or the turn's beginning, it was waited for the first bytes of the answer for so long.
-    fn first_ns(&self) -> u64 {
-        self.since[index(Doing::First)] + self.since[index(Doing::FirstUnlooked)]
-    }
-
     /// The server was seen to have taken the request up, or its kernel to have it, or it will not be: what that says of the time before.
     /// Only of one that was seen to work then is known that it had not before.
-    fn taken(&mut self, seen: Seen) {
-        if let Some(untaken) = self.untaken.take() {
-            add(&mut self.seen[seen as usize], &untaken);
+    fn settle_way(&mut self, seen: Seen) {
+        if let Some(on_its_way) = self.on_its_way.take() {
+            add(&mut self.seen[seen as usize], &on_its_way);
         }
     }
 }

@@ -51,6 +51,22 @@ fn a_server_that_took_the_request_up_late_is_no_path() {
     lawful(&late, 200 * MS, 0);
     assert_eq!(late.part(Party::Path).ns, MS, "{late:?}");
     assert!(late.part(Party::Path).high_ns >= 40 * MS, "the request may have been on its way: {late:?}");
+    // That its kernel has it says no more of the time before; the last look was 5 ms before the answer.
+    let mut line = Timeline::new(0);
+    line.request(0, Rtt::of(&[MS]));
+    for at in (5..200).step_by(5) {
+        line.still_waiting(0, at * MS);
+        let state = match at {
+            ..40 => ServerState::Before,
+            40..60 => ServerState::Untaken,
+            _ => ServerState::Working,
+        };
+        line.look(at * MS - MS, at * MS, state);
+    }
+    line.received(Some((0, 200 * MS)), 100);
+    let there = line.end(200 * MS, Some(0), &[]);
+    lawful(&there, 200 * MS, 0);
+    assert_eq!((there.part(Party::Path).ns, there.part(Party::Server).low_ns), (MS, 155 * MS), "{there:?}");
     // It never was seen to: nobody knows what its answer waited for.
     assert!(split(200, &[]).part(Party::Path).ns > 90 * MS);
     // A round trip beside was held up as long.
@@ -151,7 +167,8 @@ fn a_lost_answer_takes_as_long_as_its_kernel_waits() {
 #[test]
 fn a_wait_that_nothing_ended_is_open_between_server_and_path() {
     for first_bytes in [false, true] {
-        for looks in [None, Some(ServerState::Working)] {
+        for looks in [None, Some(ServerState::Working), Some(ServerState::Before), Some(ServerState::Untaken)]
+        {
             let mut line = Timeline::new(0);
             line.request(0, Rtt::of(&[MS]));
             if first_bytes {

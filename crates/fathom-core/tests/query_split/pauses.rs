@@ -86,23 +86,28 @@ fn a_server_that_is_stopped_while_it_sends_is_not_surely_the_path() {
 }
 
 /// SIGSTOP for 3 s before it takes the request up, and a query of no work (a stranger): nobody was named, though its kernel had
-/// acknowledged the request. What was on its way is a kernel's wait before it sends again, and two round trips, at most.
+/// acknowledged the request. The path may have held up the request until that was known, and the answer for as long as its kernel
+/// waits before it sends again.
 #[test]
 fn a_server_that_was_stopped_before_it_took_the_request_up_is_most_of_it() {
-    for (rtt_ns, says_since) in [(50 * US, true), (50 * US, false), (80 * MS, true), (80 * MS, false)] {
-        let world =
-            World { rtt_ns, says_since, chunks: 1, servers_pause: Some((0, 3_000 * MS)), ..streaming() };
+    for rtt_ns in [50 * US, 80 * MS] {
+        let world = World { rtt_ns, chunks: 1, servers_pause: Some((0, 3_000 * MS)), ..streaming() };
         let split = world.split();
         world.check(&split);
         assert_eq!(verdict(&split), (Some(Party::Server), Confidence::High), "{rtt_ns}: {split:?}");
         let path = split.part(Party::Path);
-        assert!(path.ns <= rtt_ns + MS && path.high_ns <= 200 * MS + 3 * rtt_ns + MS, "{rtt_ns}: {split:?}");
-        // Where nobody tells what was acknowledged.
-        let split = World { tells_acknowledged: false, ..world }.split();
-        assert!(
-            split.part(Party::Server).high_ns >= 2_900 * MS && split.part(Party::Path).low_ns <= 2 * rtt_ns,
-            "{split:?}"
-        );
+        assert!(path.ns <= rtt_ns + MS && path.high_ns <= 265 * MS + 5 * rtt_ns, "{rtt_ns}: {split:?}");
+        // Where nobody tells what was acknowledged, or since when it has said what it says: it may have answered, and the path lost that.
+        for world in [
+            World { tells_acknowledged: false, ..world.clone() },
+            World { says_since: false, ..world.clone() },
+        ] {
+            let split = world.split();
+            world.check(&split);
+            assert_ne!(verdict(&split).1, Confidence::High, "{split:?}");
+            assert!(split.part(Party::Server).high_ns >= 2_900 * MS, "{split:?}");
+            assert!(split.part(Party::Path).high_ns >= 2_800 * MS, "{split:?}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tandem: a server, a path that may be cut, and a client, one turn of a query.
 
 use super::laws::lawful;
-use super::{Room, Rtt, ServerState, Span, Split, Timeline};
+use super::{Room, Rtt, ServerState, Since, Span, Split, Timeline};
 use proptest::prelude::*;
 
 pub(super) const US: u64 = 1_000;
@@ -341,7 +341,8 @@ impl World {
         let at = match self.servers_pause {
             // What it says is of the query before.
             Some((from, ns)) if (from..from + ns).contains(&look.there) && from < self.asked() => {
-                return ServerState::Before.believed(None, 0, is_there);
+                let since = self.says_since.then_some(Since { earliest_ns: 0, latest_ns: 0 });
+                return ServerState::Done.believed(since, 1, is_there);
             }
             Some((from, ns)) if (from..from + ns).contains(&look.there) => from,
             _ => look.there,
