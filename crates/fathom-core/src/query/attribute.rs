@@ -85,7 +85,8 @@ pub(super) fn spent(seen: &[Sums; SEEN.len()]) -> Vec<Spent> {
     each.filter(|(.., ns)| *ns > 0).collect()
 }
 
-/// Takes so much of what is not known to be the server's out of first waits, as far as there is.
+/// Takes so much of what is not known to be the server's out of first waits, as far as there is: of all turns, of which the others have small
+/// requests.
 pub(super) fn take_carried(seen: &mut [Sums; SEEN.len()], ns: u64) -> u64 {
     let mut left_ns = ns;
     for seen_so in [Seen::MaybeOnItsWay, Seen::Changed, Seen::Nothing, Seen::Begun, Seen::Late] {
