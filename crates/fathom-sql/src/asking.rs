@@ -53,9 +53,9 @@ pub(crate) struct Book {
     /// A query ended that the server had not answered.
     pub(crate) is_abandoned: bool,
     told_ns: u64,
-    latest_ns: u64,
-    /// Queries that began later than they were due by more than they are apart.
+    /// Queries that began later than they were due by more than they are apart, and by how much the latest of them.
     overdue: u64,
+    latest_ns: u64,
     /// How long connections waited for the recording, in all.
     waited_ns: u64,
     /// Queries that the user ended, by what became of them: how many, and the first.
@@ -211,7 +211,7 @@ impl<'a> Shared<'a> {
     fn ask_until_over(&self, turns: &mut Turns<'_>, connection: u64) {
         let plan = Plan::new(self, connection, turns.settings());
         // Asked on this connection, and how many sessions were lost since it had an answer.
-        let (mut asked, mut lost, mut latest_ns) = (0, 0, 0);
+        let (mut asked, mut lost) = (0, 0);
         loop {
             // What the recording takes is in no query.
             let waited_ns = self.record.wait(|| self.is_ended());
@@ -229,8 +229,6 @@ impl<'a> Shared<'a> {
             // What a login takes is in no query.
             let due_ns = plan.due_ns(asked);
             if plan.is_over(due_ns, asked) || !self.wait_until(due_ns) {
-                let mut book = self.book();
-                book.latest_ns = book.latest_ns.max(latest_ns);
                 return;
             }
             let (turn, asker) = turns.next(asked);
@@ -238,9 +236,10 @@ impl<'a> Shared<'a> {
             let (trouble, began_ns, stood_ns) = (answer.error.clone(), answer.began_ns, answer.stood_ns);
             let is_cancelled = trouble.as_ref().is_some_and(|of| failed::is_cancelled(of, self.stop));
             let late_ns = began_ns.saturating_sub(due_ns);
-            latest_ns = latest_ns.max(late_ns);
             if plan.every_ns.is_some_and(|every_ns| late_ns > every_ns) {
-                self.book().overdue += 1;
+                let mut book = self.book();
+                book.overdue += 1;
+                book.latest_ns = book.latest_ns.max(late_ns);
             }
             let query = turn.of(row(connection, due_ns, answer, is_cancelled));
             let is_lost = matches!(trouble, Some(Trouble::Lost(_)));

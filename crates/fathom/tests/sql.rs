@@ -365,3 +365,21 @@ fn a_password_file_that_others_read_is_refused() {
     assert!(refused(&out).contains("chmod 600"));
     assert!(Path::new(file.path()).is_file());
 }
+
+/// A run that a query ends which fails: "the latest 0ns" (a stranger), and where it ends as it should.
+#[test]
+fn by_how_much_queries_were_late_is_told_however_a_run_ends() {
+    let Some(server) = Postgres::start() else { return };
+    server.ask(&["--count", "1", "--query", "CREATE SEQUENCE asked"]);
+    let query = "SELECT pg_sleep(0.2), 1 / (nextval('asked') - 4)";
+    for (count, code) in [("3", 0), ("9", 1)] {
+        let out =
+            server.sql(&["--json", "--query", query, "--every", "10ms", "--count", count]).output().unwrap();
+        assert_eq!(out.status.code(), Some(code), "{}", String::from_utf8_lossy(&out.stderr));
+        let outcome: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let notes = outcome["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str());
+        let late: Vec<_> = notes.filter(|note| note.contains("after they were due")).collect();
+        assert!(matches!(&late[..], [one] if !one.contains("latest 0ns")), "{outcome:#}");
+        server.ask(&["--count", "1", "--query", "ALTER SEQUENCE asked RESTART 2"]);
+    }
+}
