@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// TiDB, which speaks the same protocol, was said to be ProxySQL.
+    /// `TiDB`, which speaks the same protocol, was said to be `ProxySQL`.
     #[test]
     fn who_has_the_numbers_above_9000_is_known_by_what_he_says() {
         for (message, says) in [

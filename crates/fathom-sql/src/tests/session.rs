@@ -219,7 +219,7 @@ fn who_answers_the_question_for_tls_by_an_error_is_told_so() {
     server.join().unwrap();
 }
 
-/// A packet of MySQL that is 0x45 bytes long begins as an error of PostgreSQL does: its greeting was told as one, and its error was waited for
+/// A packet of `MySQL` that is 0x45 bytes long begins as an error of `PostgreSQL` does: its greeting was told as one, and its error was waited for
 /// until the time was over. What is too short to say anything was told as an error without words.
 #[test]
 fn what_begins_as_an_error_and_is_none_is_told_as_what_it_is() {
