@@ -23,7 +23,7 @@ pub use limits::{
 };
 pub use lost::{
     KILLED_WITHOUT_ROOM, LOST_BEHIND, LOST_CRASH, LOST_FILE_LIMIT, LOST_NO_SPACE, LOST_STOPPED,
-    LOST_UNREADABLE, note_of_lost_events, tells_lost_events, why_lost,
+    LOST_UNREADABLE, note_of_lost_events, tells_killed_without_room, tells_lost_events, why_lost,
 };
 pub use modes::PROBING_FAILED;
 pub use policy::{BreakerChanged, CLIENT_MODE, Circuit, Ended, Interrupted, Outcome, TryFailed, Why};

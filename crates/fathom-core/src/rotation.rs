@@ -26,6 +26,11 @@ impl Boundaries {
         utc_ns.div_euclid(self.every_ns).saturating_add(1).saturating_mul(self.every_ns)
     }
 
+    /// When the next one is, in UTC.
+    pub fn next_ns(&self) -> i64 {
+        self.next_ns
+    }
+
     /// Whether a boundary has been crossed, which then counts as taken. A clock that is set back crosses none a second time,
     /// and one that is set forward over many crosses them at once.
     pub fn is_crossed(&mut self, utc_ns: i64) -> bool {

@@ -114,7 +114,8 @@ impl Client {
         self.stage != Stage::Greeting
     }
 
-    /// How the packet begins that came last, or is coming: for who has to say what he did not understand. Nothing of a value is in it.
+    /// How the packet begins that came last, or is coming: for who has to say what he did not understand. Five
+    /// bytes at most, and none where nothing came.
     pub fn packet_began(&self) -> Vec<u8> {
         self.packets.began()
     }
@@ -137,7 +138,7 @@ impl Client {
     /// TLS has begun: the login follows.
     pub fn secured(&mut self) -> Result<(), Trouble> {
         if self.stage != Stage::Secure {
-            return Err(Trouble::Unasked);
+            return Err(Trouble::NotReady);
         }
         self.is_encrypted = true;
         self.log_in()
@@ -156,7 +157,7 @@ impl Client {
 
     /// Executes what was prepared, without parameters, its rows to be fetched. What has none, or no cursor, is answered at once.
     pub fn execute(&mut self) -> Result<(), Trouble> {
-        let number = self.statement.ok_or(Trouble::Unasked)?.number;
+        let number = self.statement.ok_or(Trouble::NotReady)?.number;
         let once = 1_u32.to_le_bytes();
         let body = [&[EXECUTE], &number.to_le_bytes()[..], &[READ_ONLY], &once].concat();
         self.command(&body, Question::Execute, Place::Result)
@@ -164,7 +165,7 @@ impl Client {
 
     /// Asks for so many rows more.
     pub fn fetch(&mut self, rows: u32) -> Result<(), Trouble> {
-        let number = self.statement.ok_or(Trouble::Unasked)?.number;
+        let number = self.statement.ok_or(Trouble::NotReady)?.number;
         let body = [&[FETCH], &number.to_le_bytes()[..], &rows.to_le_bytes()].concat();
         self.command(&body, Question::Fetch { has_row: false }, Place::Rows)
     }
@@ -194,7 +195,7 @@ impl Client {
 
     fn command(&mut self, body: &[u8], question: Question, place: Place) -> Result<(), Trouble> {
         if !self.is_ready() {
-            return Err(Trouble::Unasked);
+            return Err(Trouble::NotReady);
         }
         self.question = question;
         packets(body, 0, &mut self.out);
@@ -257,7 +258,7 @@ impl Client {
             match self.stage {
                 Stage::Answer(place) => match place.item(message, kept, self.shape())? {
                     Item::Row if self.keeps_rows && !message.is_whole => {
-                        return Err(Trouble::TooLong("row of an answer to fathom"));
+                        return Err(Trouble::RowNotKept);
                     }
                     Item::Row => {
                         if let Question::Fetch { has_row } = &mut self.question {

@@ -115,4 +115,17 @@ pub enum Trouble {
     /// A file of this host.
     #[error("the server asks for a file of this host")]
     File,
+    /// It was asked while an answer is under way, or after its end, or for more of what was never prepared.
+    #[error("the session is not ready for another question")]
+    NotReady,
+    /// A row whose values were to be kept is longer than is kept.
+    #[error("a row of the answer is longer than fathom reads")]
+    RowNotKept,
+}
+
+impl Trouble {
+    /// Whether it is of this side, whatever came: no bytes are to blame.
+    pub fn is_of_this_side(&self) -> bool {
+        matches!(self, Self::NotReady | Self::RowNotKept)
+    }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Packets {
     header: [u8; 4],
     /// Bytes of the header that came.
     came: usize,
+    /// Something came at all.
+    has_begun: bool,
     /// Bytes of the packet that are still to come.
     left: usize,
     /// Of the message so far, and of what it kept.
@@ -49,8 +51,11 @@ impl Packets {
         self.next
     }
 
-    /// How the packet begins that came last, or is coming: its header, and the first byte of its message.
+    /// How the packet begins that came last, or is coming: its header, and the first byte of its message. Empty: nothing came.
     pub(crate) fn began(&self) -> Vec<u8> {
+        if !self.has_begun {
+            return Vec::new();
+        }
         let is_coming = (1..4).contains(&self.came);
         let header = &self.header[..if is_coming { self.came } else { 4 }];
         header.iter().copied().chain(self.first.filter(|_| !is_coming)).collect()
@@ -79,6 +84,7 @@ impl Packets {
                 self.header[self.came..self.came + n].copy_from_slice(&input[..n]);
                 *input = &input[n..];
                 self.came += n;
+                self.has_begun |= n > 0;
                 if self.came < 4 {
                     return None;
                 }

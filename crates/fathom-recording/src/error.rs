@@ -93,9 +93,7 @@ pub enum Error {
         /// The error that stopped it.
         reason: String,
     },
-    /// Somebody removed it while it was written.
-    ///
-    /// What to do about it says whoever knows how the run goes on.
+    /// Somebody removed it while it was written. What to do about it depends on the run: [`Error::with_advice`].
     #[error("{} was removed while it was recorded to, and what it held is gone", path.display())]
     Gone {
         /// The directory, or the file in it.
@@ -126,6 +124,16 @@ impl Error {
 }
 
 impl Error {
+    /// As it is told while the run goes on, with what to do about it, which most errors say themselves. `is_followed`: the run begins another
+    /// recording before it ends.
+    pub fn with_advice(&self, is_followed: bool) -> String {
+        match self {
+            Self::Gone { .. } if is_followed => format!("{self}; the next rotation begins a new recording"),
+            Self::Gone { .. } => format!("{self}; start the run anew to record again"),
+            _ => self.to_string(),
+        }
+    }
+
     /// The reason for rows that are lost by it ([`fathom_core::event::why_lost`]).
     pub(crate) fn why_lost(&self) -> &'static str {
         match self {

@@ -93,7 +93,7 @@ impl Keeper {
     pub fn finish(mut self, last: EventKind) -> Result<(), String> {
         let Event { at, mono_ns, .. } = self.event(None, last);
         let Some(mut recorder) = self.recorder.take() else { return Ok(()) };
-        recorder.finish_with(at, mono_ns, None).map_err(|e| e.to_string())?;
+        recorder.finish_with(at, mono_ns, None).map_err(|e| e.with_advice(false))?;
         recorder.gaps().in_words().map_or(Ok(()), Err)
     }
 
@@ -113,7 +113,7 @@ impl Keeper {
         if !std::mem::replace(&mut self.in_trouble, true) {
             let waits = self.recorder.as_ref().is_some_and(Recorder::waits_for_room);
             let what = if waits { "waits for room" } else { "has stopped" };
-            (self.tell)(&format!("the recording {what}, the run goes on: {error}"));
+            (self.tell)(&format!("the recording {what}, the run goes on: {}", error.with_advice(false)));
         }
     }
 }

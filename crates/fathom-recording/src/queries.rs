@@ -159,7 +159,11 @@ impl Queries {
         let disk = disk::like(&self.dir.join(crate::MANIFEST));
         let temporary = self.dir.join(format!("{}.tmp", name(self.ordinal)));
         // It holds room that a full disk needs; should this fail too, recovery removes it.
-        self.write_by(disk.as_ref(), &temporary, rows).inspect_err(|_| _ = disk.remove(&temporary))
+        self.write_by(disk.as_ref(), &temporary, rows).map_err(|error| {
+            _ = disk.remove(&temporary);
+            // That it was removed says more than what could not be done in it.
+            if self.dir.exists() { error } else { Error::Gone { path: self.dir.clone() } }
+        })
     }
 
     fn write_by(&self, disk: &dyn Disk, temporary: &Path, rows: usize) -> Result<EventKind, Error> {

@@ -290,7 +290,7 @@ impl Recorder {
         }
         self.guarded(|r| {
             r.write_through(now_mono_ns)?;
-            r.reserve.fill_again(r.disk.as_ref());
+            r.reserve.fill_again(r.disk.as_ref(), now_mono_ns);
             if r.syncer.is_done()? && now_mono_ns.saturating_sub(r.synced_ns) >= SYNC_EVERY_NS {
                 r.sync_beside()?;
             }
@@ -362,7 +362,7 @@ impl Recorder {
             let (reason, at) = (error.to_string(), self.wall_clock());
             self.stopped = Some(Stopped { reason: reason.clone(), at });
             self.why_lost = error.why_lost();
-            self.give_way(true);
+            self.give_way(false);
             // The disk has just failed; this and what follows are attempts.
             self.give_up_rows();
             // The error that matters is on its way to the caller. There is one end.
@@ -374,12 +374,12 @@ impl Recorder {
         })
     }
 
-    fn give_way(&mut self, stops: bool) {
+    fn give_way(&mut self, rows_wait: bool) {
         if self.gone {
             return;
         }
         progress::remove(self.disk.as_ref(), &self.dir);
-        self.reserve.give_way(self.disk.as_ref(), stops);
+        self.reserve.give_way(self.disk.as_ref(), rows_wait);
     }
 
     fn wall_clock(&self) -> Timestamp {

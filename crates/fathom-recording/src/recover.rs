@@ -19,6 +19,7 @@ use crate::verify::{Finding, verify};
 use crate::{EVENTS, Error, MANIFEST, Manifest, RESERVE, queries, segment_name};
 use fathom_core::event::{
     CLIENT_MODE, Event, EventKind, Interrupted, KILLED_WITHOUT_ROOM, LOST_CRASH, LOST_UNREADABLE,
+    tells_killed_without_room,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -310,7 +311,7 @@ impl Evidence {
         self.empty = false;
         self.recovered |= matches!(event.kind, EventKind::RecordingRecovered { .. });
         self.rotated |= matches!(event.kind, EventKind::RecordingRotated { .. });
-        let without_room = matches!(&event.kind, EventKind::Note { text } if text == KILLED_WITHOUT_ROOM);
+        let without_room = matches!(&event.kind, EventKind::Note { text } if tells_killed_without_room(text));
         self.without_room |= without_room;
         // An earlier, interrupted recovery is no evidence of when the probe stopped.
         let bookkeeping = match &event.kind {

@@ -27,7 +27,7 @@ pub(crate) fn by(refusal: &Refusal, target: &Target) -> &'static str {
             1053 => {
                 "the server shuts down, or its administrator ended the session by KILL: MySQL says the same of both"
             }
-            number => of_a_proxy(number).unwrap_or(LOG),
+            number => of_a_proxy(number, &refusal.message).unwrap_or(LOG),
         },
         Target::Mssql(_) => match refusal.code.as_str() {
             // "Cannot continue the execution because the session is in the kill state."
@@ -43,15 +43,16 @@ pub(crate) fn by(refusal: &Refusal, target: &Target) -> &'static str {
 pub(crate) fn without_a_word(target: &Target) -> &'static str {
     match target {
         Target::Postgres(_) => {
-            "PostgreSQL closes so a session that somebody ends while it waits to send (pg_terminate_backend), and all when it crashes, and its log \
-             has either; if it has not, what stands between closed it (a pooler, proxy, balancer or firewall)"
+            "PostgreSQL closes a session without a message when somebody ends it while it waits to send (pg_terminate_backend), and when it crashes: \
+             its log says which; if the log has neither, a pooler, proxy, balancer or firewall closed it"
         }
         Target::Mysql(_) => {
-            "MySQL closes so a session that somebody ends (KILL), or that is idle, and all when it shuts down or crashes, and its log may have that; \
-             if not, what stands between closed it (a proxy, balancer or firewall)"
+            "MySQL closes a session without a message when somebody ends it (KILL), when it is idle for too long, when it shuts down and when it \
+             crashes: its log may say which; if it does not, a proxy, balancer or firewall may have closed it"
         }
         Target::Mssql(_) => {
-            "the server closed it (KILL, a shutdown, a crash: see its log), or what stands between did (a proxy, balancer or firewall)"
+            "SQL Server closes a session without a message when somebody ends it (KILL), when it shuts down and when it crashes: its log says \
+             which; if the log has none of that, a proxy, balancer or firewall closed it"
         }
     }
 }
@@ -63,10 +64,16 @@ pub(crate) fn of_a_pooler(refusal: &Refusal) -> Option<&'static str> {
     )
 }
 
-/// Errors of `ProxySQL`'s own (`9001`: no server of its hostgroup could be reached in time): no server's numbers are there.
-pub(crate) fn of_a_proxy(number: u16) -> Option<&'static str> {
-    matches!(number, 9_001..=9_999)
-        .then_some("ProxySQL says so, which stands between: see its log, and whether it reaches its servers")
+/// Numbers at which neither `MySQL` nor `MariaDB` has an error. `ProxySQL` has its own there, which name the hostgroup whose servers it could
+/// not reach in time, or itself; `TiDB` has those of its storage (9001: "PD server timeout").
+pub(crate) fn of_a_proxy(number: u16, message: &str) -> Option<&'static str> {
+    let message = message.to_ascii_lowercase();
+    let is_proxy = message.contains("hostgroup") || message.contains("proxysql");
+    matches!(number, 9_001..=9_999).then_some(if is_proxy {
+        "ProxySQL says so, which stands between: see its log, and whether it reaches its servers"
+    } else {
+        "ProxySQL or TiDB says so: see its log"
+    })
 }
 
 #[cfg(test)]
@@ -93,7 +100,7 @@ mod tests {
             ("postgres://h", "XX000", 0, "", "see the server's log"),
             ("mysql://h", "70100", 1_927, "", "by KILL"),
             ("mysql://h", "08S01", 1_053, "", "by KILL"),
-            ("mysql://h", "HY000", 9_001, "", "ProxySQL"),
+            ("mysql://h", "HY000", 9_001, "", "ProxySQL or TiDB"),
             ("mysql://h", "08S01", 1_158, "", "see the server's log"),
             ("mssql://h", "error 596", 0, "", "by KILL"),
         ] {
@@ -101,7 +108,26 @@ mod tests {
             assert!(told.contains(expected), "{url} {code} {number}: {told}");
         }
         for url in ["postgres://h", "mysql://h", "mssql://h"] {
-            assert!(without_a_word(&target(url)).contains("stands between"), "{url}");
+            assert!(without_a_word(&target(url)).contains("closes a session without a message"), "{url}");
         }
+    }
+
+    /// `TiDB`, which speaks the same protocol, was said to be `ProxySQL`.
+    #[test]
+    fn who_has_the_numbers_above_9000_is_known_by_what_he_says() {
+        for (message, says) in [
+            (
+                "error 9001: Max connect timeout reached while reaching hostgroup 0 after 10000ms",
+                "ProxySQL says",
+            ),
+            ("error 9006: ProxySQL Error: connection is locked to hostgroup 1", "ProxySQL says"),
+            ("error 9001: PD server timeout", "ProxySQL or TiDB says"),
+            ("error 9007: Write conflict, txnStartTS=1", "ProxySQL or TiDB says"),
+        ] {
+            let number = message[6..10].parse().unwrap();
+            let told = of_a_proxy(number, message).unwrap();
+            assert!(told.starts_with(says), "{message}: {told}");
+        }
+        assert_eq!(of_a_proxy(1_158, "Got an error reading communication packets"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Why something could not be done: one line that names it, says what is wrong and how to mend it.
 
+use crate::violation::is_of_this_side;
 use postgres_protocol::message::backend::ErrorResponseBody;
 use std::sync::{Arc, OnceLock};
 
@@ -130,7 +131,7 @@ pub(crate) enum Loss {
     Told(Refusal),
     /// The other end closed the connection, and says nothing.
     Closed,
-    /// The connection broke.
+    /// The connection broke; or this side cannot go on with it ([`is_of_this_side`]).
     Broke { kind: std::io::ErrorKind, words: String },
     /// What came over it is not understood here, and so nothing that follows.
     NotUnderstood { words: String },
@@ -141,6 +142,9 @@ impl std::fmt::Display for Loss {
         match self {
             Self::Told(refusal) => f.write_str(&refusal.words()),
             Self::Closed => f.write_str("the connection was closed at the other end"),
+            Self::Broke { kind, words } if is_of_this_side(*kind) => {
+                write!(f, "fathom cannot go on: {words}")
+            }
             Self::Broke { words, .. } => write!(f, "the connection broke: {words}"),
             Self::NotUnderstood { words } => write!(f, "fathom does not understand what came: {words}"),
         }

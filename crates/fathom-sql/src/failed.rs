@@ -2,7 +2,7 @@
 
 use crate::error::{Loss, Trouble};
 use crate::query::Asker;
-use crate::violation::to_do;
+use crate::violation::{REPORT_IT, is_of_this_side, to_do};
 use crate::{Config, Error, Stop, ending};
 use fathom_core::query::{CANCELLED, LATE, NOT_WAITED_FOR};
 use fathom_core::units::narrow::time_or_dash;
@@ -84,10 +84,10 @@ pub(crate) fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stood_
         ))),
         Trouble::Lost(loss) => {
             // Where the server was seen to have ended it, nobody has to guess.
-            let seen = asker.looks.as_ref().and_then(|looks| looks.failure());
+            let gone = asker.looks.as_ref().and_then(|looks| looks.gone());
             Some(Error::run(format!(
                 "query {number} has no whole answer from {address}: {loss}; {}",
-                of_a_lost_session(loss, asker.config, stood_ns, seen.as_ref())
+                of_a_lost_session(loss, asker.config, stood_ns, gone.as_deref())
             )))
         }
     }
@@ -95,12 +95,13 @@ pub(crate) fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stood_
 
 /// What to do about a session that was ended. One that is idle for longer than the server allows, from one query to the next or while this
 /// process did not run, is ended before the next is asked: with a word, or without.
-fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, seen: Option<&Error>) -> String {
-    let ended = match (loss, seen) {
+fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&str>) -> String {
+    let ended = match (loss, gone) {
         (Loss::Told(refusal), _) => ending::by(refusal, &config.target).to_owned(),
         (Loss::NotUnderstood { .. }, _) => return to_do(config.target.server().port),
-        (Loss::Closed | Loss::Broke { .. }, Some(Error::Gone(line))) => line.clone(),
-        (Loss::Closed | Loss::Broke { .. }, _) => ending::without_a_word(&config.target).to_owned(),
+        (Loss::Broke { kind, .. }, _) if is_of_this_side(*kind) => return REPORT_IT.to_owned(),
+        (Loss::Closed | Loss::Broke { .. }, Some(gone)) => gone.to_owned(),
+        (Loss::Closed | Loss::Broke { .. }, None) => ending::without_a_word(&config.target).to_owned(),
     };
     let beside = config.every.map_or_else(String::new, |every| format!(", beside the {every:?} of --every"));
     let stood =
@@ -109,7 +110,7 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, seen: Option<&
         Loss::Told(refusal) if !refusal.was_idle => return ended,
         Loss::Told(_) => true,
         // One that says nothing may be one that says so nowhere.
-        Loss::Closed | Loss::Broke { .. } | Loss::NotUnderstood { .. } => false,
+        _ => false,
     };
     match (stood, config.every, was_idle) {
         (Some(stood), _, true) => format!(

@@ -4,7 +4,7 @@ use crate::channel::Channel;
 use crate::limit::{Limit, is_ended};
 use crate::stood::Clock;
 use crate::target::Secret;
-use crate::violation::{is_violation, to_do};
+use crate::violation::{REPORT_IT, is_of_this_side, is_violation, to_do};
 use crate::{Error, Server, Stop, tls};
 use std::io;
 use std::net::SocketAddr;
@@ -76,9 +76,10 @@ pub(crate) fn broke(login: &Login, error: &io::Error) -> Error {
         _ if is_ended(error) => format!("{address} was not waited for any longer: {error}"),
         io::ErrorKind::TimedOut => format!("{address} does not answer: {error}"),
         _ if passes(error) => format!(
-            "{address} closed the connection before it had answered ({error}): the server ended, or what stands between (a proxy, pooler or \
-             balancer) closed it; see the log of each"
+            "{address} closed the connection before it had answered ({error}): the server ended, or a proxy, pooler or balancer closed \
+             it; see the log of each"
         ),
+        kind if is_of_this_side(kind) => format!("fathom cannot go on with {address}: {error}; {REPORT_IT}"),
         _ => format!("{address} broke the connection: {error}"),
     };
     Error::of(passes(error), line)

@@ -99,6 +99,8 @@ struct Place {
     is_listed: AtomicBool,
     /// Why its session is not seen any more.
     failed: Mutex<Option<Error>>,
+    /// A look of the query that runs, or ran last, saw its session work or send. To be changed with the lock on `watch`.
+    has_worked: AtomicBool,
 }
 
 impl Looker {
@@ -121,6 +123,7 @@ impl Looker {
             has_told: AtomicBool::new(false),
             is_listed: AtomicBool::new(false),
             failed: Mutex::default(),
+            has_worked: AtomicBool::new(false),
         };
         let shared = Arc::new(Shared {
             places: watches.into_iter().map(place).collect(),
@@ -184,9 +187,10 @@ impl Looks {
         lock(&self.seen).try_iter().collect()
     }
 
-    /// From now on another session is looked at: a look at the one before is told no more, and may fail. No query runs.
+    /// From now on this session is looked at: a look at another one before is told no more, and may fail. No query runs, and one begins.
     pub(crate) fn watch(&self, watch: &Arc<Watch>) {
         let mut at = lock(&self.place().watch);
+        self.place().has_worked.store(false, Ordering::SeqCst);
         if !Arc::ptr_eq(&at, watch) {
             *at = Arc::clone(watch);
             self.place().is_listed.store(false, Ordering::SeqCst);
@@ -232,6 +236,15 @@ impl Looks {
         self.shared.failed.get().cloned().or_else(|| lock(&self.place().failed).clone())
     }
 
+    /// That the session of the query that was asked last is gone from the server: only where a look of that query saw it at work before. Behind
+    /// a pooler it may be another that served, and its end says nothing of this one.
+    pub(crate) fn gone(&self) -> Option<String> {
+        match self.failure() {
+            Some(Error::Gone(line)) if self.place().has_worked.load(Ordering::SeqCst) => Some(line),
+            _ => None,
+        }
+    }
+
     /// It is over.
     pub(crate) fn query_ended(&self) {
         self.place().running.store(0, Ordering::SeqCst);
@@ -239,6 +252,14 @@ impl Looks {
 }
 
 impl Place {
+    /// A look for the query that began then saw this. One that is over by now is another's.
+    fn worked(&self, state: ServerState, began_ns: u64) {
+        let works = matches!(state, ServerState::Working | ServerState::Sending);
+        if works && self.running.load(Ordering::SeqCst) == began_ns {
+            self.has_worked.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// When it is to be looked at; `None`: nobody can see it.
     fn due_ns(&self, of_ns: u64) -> Option<u64> {
         let is_seen = lock(&self.failed).is_none();
@@ -358,6 +379,7 @@ impl Shared {
                     let next_ns = look.at_ns + (ran_ns / 20).clamp(LEAST_NS, MOST_NS);
                     place.next_ns.store(next_ns, Ordering::SeqCst);
                     place.is_listed.store(true, Ordering::SeqCst);
+                    place.worked(look.state, began_ns);
                     // Nobody may be there to hear it any more.
                     _ = tells[at].send(look);
                     place.has_told.store(true, Ordering::SeqCst);

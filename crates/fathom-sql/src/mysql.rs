@@ -12,7 +12,7 @@ use crate::measured::Echo;
 use crate::protocol::{Facts, Protocol, Step, Watch};
 use crate::ssl_mode::SslMode;
 use crate::statement::{Dialect, has_parameters, is_several};
-use crate::violation::Violation;
+use crate::violation::{Violation, of_this_side};
 use crate::{Config, Error, Source, ending, remedy, stranger, tls};
 use fathom_mysql::{Client, Event, Trouble, Wanted};
 use fathom_os::clock::mono_ns;
@@ -79,7 +79,7 @@ impl Mysql {
 
     /// Asks whether the server is there. `is_there`: told where its kernel has the question.
     pub(crate) fn ping(&mut self, limit: &Limit, is_there: impl Fn()) -> io::Result<Echo> {
-        self.client.ping().map_err(|e| self.violation(&e))?;
+        self.client.ping().map_err(|e| self.lost(&e))?;
         let before = self.channel.info();
         let out = self.client.take_out();
         self.channel.send(&out, limit)?;
@@ -181,10 +181,13 @@ impl Mysql {
     /// The same, once the session is open.
     fn next(&mut self) -> io::Result<Option<Event>> {
         let event = self.event();
-        event.map_err(|trouble| self.violation(&trouble))
+        event.map_err(|trouble| self.lost(&trouble))
     }
 
-    fn violation(&self, trouble: &Trouble) -> io::Error {
+    fn lost(&self, trouble: &Trouble) -> io::Error {
+        if trouble.is_of_this_side() {
+            return of_this_side(trouble);
+        }
         Violation::error(trouble, &self.client.packet_began())
     }
 
@@ -203,7 +206,7 @@ impl Mysql {
         loop {
             match self.next().map_err(|e| broke(login, &e))? {
                 Some(Event::Row) => {
-                    row = self.client.row().map_err(|e| broke(login, &self.violation(&e)))?;
+                    row = self.client.row().map_err(|e| broke(login, &self.lost(&e)))?;
                 }
                 // The server ends, or this session alone was ended: another one may be had.
                 Some(Event::Refused(told)) if matches!(told.number, 1053 | 1927 | 4031) => {
@@ -241,7 +244,7 @@ impl Protocol for Mysql {
             }
             None => self.client.ask(sql),
         };
-        asked.map_err(|e| self.violation(&e))?;
+        asked.map_err(|e| self.lost(&e))?;
         Ok(self.client.take_out())
     }
 
@@ -258,7 +261,7 @@ impl Protocol for Mysql {
                 Some(Step::Refused { refusal: refusal_of(told), is_over: true })
             }
             Some(Event::Prepared { parameters: 0 }) => {
-                self.client.execute().map_err(|e| self.violation(&e))?;
+                self.client.execute().map_err(|e| self.lost(&e))?;
                 Some(Step::Turn(self.client.take_out()))
             }
             Some(Event::Prepared { parameters }) => {
@@ -272,7 +275,7 @@ impl Protocol for Mysql {
             Some(Event::Suspended) => {
                 self.has_cursor = true;
                 let fetched = self.client.fetch(config.fetch_size.unwrap_or(u32::MAX));
-                fetched.map_err(|e| self.violation(&e))?;
+                fetched.map_err(|e| self.lost(&e))?;
                 Some(Step::Turn(self.client.take_out()))
             }
             Some(Event::Over | Event::Secure | Event::Ready) => Some(Step::Over),
@@ -303,7 +306,7 @@ impl Protocol for Mysql {
 
     fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error> {
         let limit = login.limit();
-        self.client.ask(sql).map_err(|e| broke(login, &self.violation(&e)))?;
+        self.client.ask(sql).map_err(|e| broke(login, &self.lost(&e)))?;
         let out = self.client.take_out();
         self.channel.send(&out, &limit).map_err(|e| broke(login, &e))?;
         self.client.keep_rows(true);
@@ -357,7 +360,8 @@ impl Protocol for Mysql {
             }
             1792 => "fathom's own queries only read: give yours with --query",
             1148 | 3948 | 4166 => "fathom sends no file of this host to a server",
-            number => ending::of_a_proxy(number).unwrap_or_else(|| remedy::of_mysql(number, &refusal.code)),
+            number => ending::of_a_proxy(number, &refusal.message)
+                .unwrap_or_else(|| remedy::of_mysql(number, &refusal.code)),
         }
     }
 

@@ -3,9 +3,10 @@
 use crate::cancel::cancel;
 use crate::channel::Channel;
 use crate::error::Refusal;
+use crate::login::Login;
 use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
 use crate::reader::Item;
-use crate::session::{Login, Session};
+use crate::session::Session;
 use crate::statement::{Dialect, has_parameters, is_several};
 use crate::{Config, Error, ending, remedy};
 use bytes::BytesMut;

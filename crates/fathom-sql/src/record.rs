@@ -270,10 +270,11 @@ fn note(failed: &mut Option<String>, flushed: Result<(), fathom_recording::Error
     match flushed {
         Ok(()) => *failed = None,
         Err(error) => {
+            let error = error.with_advice(false);
             if failed.is_none() {
                 tell(&format!("queries cannot be recorded now: {error}"));
             }
-            *failed = Some(error.to_string());
+            *failed = Some(error);
         }
     }
 }
@@ -362,6 +363,30 @@ mod tests {
         let error = ended.expect_err("they are lost").to_string();
         assert!(error.contains("not whole, 9000 queries not in it"), "{error}");
         assert_eq!((TOLD.lock().unwrap().len(), lost.unwrap().all()), (1, QUERIES), "{TOLD:?}");
+    }
+
+    /// "No such file or directory; check the path", and not a word of what to do.
+    #[test]
+    fn a_directory_that_is_removed_is_told_with_what_to_do() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("kept");
+        let (record, writer) = begin(&dir, QUERIES, |line| TOLD.lock().unwrap().push(line.to_owned()));
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while TOLD.lock().unwrap().is_empty() {
+            assert!(Instant::now() < deadline, "nothing is told");
+            std::thread::yield_now();
+        }
+        // A file that is made meanwhile is in the way.
+        while std::fs::remove_dir_all(&dir).is_err() {
+            assert!(Instant::now() < deadline, "it does not go");
+        }
+        record.beside_is_over();
+        let error = record.end(writer, Value::Null).1.expect_err("it is gone").to_string();
+        let says = "was removed while it was recorded to, and what it held is gone; start the run anew to record again";
+        assert!(error.contains("9000 queries not in it: ") && error.ends_with(says), "{error}");
+        let told = TOLD.lock().unwrap();
+        assert!(told.iter().all(|line| !line.contains("removed") || line.ends_with(says)), "{told:?}");
     }
 
     #[test]

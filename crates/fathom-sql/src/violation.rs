@@ -8,16 +8,32 @@ use std::io;
 #[derive(Debug)]
 pub(crate) struct Violation {
     why: String,
-    /// How the message begins: nothing of a row's values.
+    /// How the message begins, five bytes at most: where the stream is out of step they may be of a value.
     begins: Vec<u8>,
 }
 
 impl Violation {
-    /// What is wrong with a message that begins so; nothing: it is not known how.
+    /// What is wrong with a message that was read and begins so; empty where no bytes are known.
     pub(crate) fn error(why: &dyn fmt::Display, begins: &[u8]) -> io::Error {
         let violation = Self { why: why.to_string(), begins: begins.to_vec() };
         io::Error::new(io::ErrorKind::InvalidData, violation)
     }
+}
+
+/// What this side cannot do with a session, whatever came over it: nothing that was read is to blame, and nobody closed anything. The system
+/// gives no error of this kind.
+const OF_THIS_SIDE: io::ErrorKind = io::ErrorKind::Other;
+/// What to do about that.
+pub(crate) const REPORT_IT: &str = "it may be a bug of fathom's: report it with this line";
+
+/// See [`OF_THIS_SIDE`].
+pub(crate) fn of_this_side(why: &dyn fmt::Display) -> io::Error {
+    io::Error::new(OF_THIS_SIDE, why.to_string())
+}
+
+/// Whether an error of this kind that ended an exchange is one of [`of_this_side`].
+pub(crate) fn is_of_this_side(kind: io::ErrorKind) -> bool {
+    kind == OF_THIS_SIDE
 }
 
 impl fmt::Display for Violation {
@@ -59,5 +75,7 @@ mod tests {
         assert_eq!(error.to_string(), "unknown message tag `H`, in what begins with 48 54 54 50 2f");
         assert!(!is_violation(&io::ErrorKind::InvalidData.into()));
         assert!(to_do(5432).contains("tcp port 5432"));
+        let ours = of_this_side(&"the session is not ready for another question");
+        assert!(!is_violation(&ours) && is_of_this_side(ours.kind()));
     }
 }

@@ -39,7 +39,7 @@ fn what_to_do_about_a_file_that_is_removed_is_said_while_it_helps() {
     let home = tempfile::tempdir().expect("a directory");
     let echo = Echo::start("127.0.0.1");
     for (name, option, advice) in [
-        ("alone", "", "; start the probe anew to record again"),
+        ("alone", "", "; start the run anew to record again"),
         ("turned", "--rotate 1d", "; the next rotation begins a new recording"),
     ] {
         let line = format!("{} --every 5ms --record {name} {option} --json", echo.address());

@@ -20,6 +20,11 @@ pub const LOST_UNREADABLE: &str = "unreadable";
 pub const KILLED_WITHOUT_ROOM: &str = "there was no room for the recording (a full disk, or the limit of a file's size) when it broke off: what was \
      sent meanwhile may be missing, and is not counted";
 
+/// Whether a note is [`KILLED_WITHOUT_ROOM`], in the words of whichever version: by how all of them begin.
+pub fn tells_killed_without_room(text: &str) -> bool {
+    text.starts_with("there was no room for the recording")
+}
+
 /// The note of events that have no place in the recording, and why (see [`why_lost`]).
 pub fn note_of_lost_events(lost: u64, reason: &str) -> String {
     format!("{} lost: {}", count(lost, "event"), why_lost(Some(reason)))
@@ -45,6 +50,19 @@ pub fn why_lost(reason: Option<&str>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_note_of_a_kill_without_room_is_known_as_one() {
+        for text in [
+            KILLED_WITHOUT_ROOM,
+            // As it was first written: recordings have it, and stay as they are.
+            "there was no room for the recording (a full disk, or the limit of a file's size) when it broke off: what was sent meanwhile may be \
+             missing, and is not counted",
+        ] {
+            assert!(tells_killed_without_room(text), "{text}");
+        }
+        assert!(!tells_killed_without_room("there was no room in the rack"));
+    }
 
     #[test]
     fn a_note_of_lost_events_is_known_as_one() {

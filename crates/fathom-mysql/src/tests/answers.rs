@@ -105,7 +105,7 @@ fn a_session_that_is_killed_is_at_its_end() {
         let mut client = asked(0);
         let (events, trouble) = outcome(&mut client, &message(&error(number, state, "gone"), 1), &[4]);
         assert!(matches!(&events[..], [Event::Refused(told)] if told.is_fatal), "{events:?}");
-        assert_eq!((trouble, client.ask("SELECT 1")), (None, Err(Trouble::Unasked)));
+        assert_eq!((trouble, client.ask("SELECT 1")), (None, Err(Trouble::NotReady)));
     }
     // Said before it was asked anything, and read after: its number is that of no answer.
     let (events, trouble) = outcome(&mut asked(0), &message(&error(1, "HY000", "idle"), 0), &[50]);

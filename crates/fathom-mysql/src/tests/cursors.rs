@@ -148,9 +148,9 @@ fn what_is_wrong_with_a_piece_is_named() {
         let trouble = Some(Trouble::Malformed("piece of a result"));
         assert_eq!(outcome(&mut fetched(ends_by_ok), &bytes, &[5]), (vec![], trouble));
     }
-    assert_eq!(ready(0).execute(), Err(Trouble::Unasked));
-    assert_eq!(ready(0).fetch(1), Err(Trouble::Unasked));
-    assert_eq!(executed(true).fetch(1), Err(Trouble::Unasked));
+    assert_eq!(ready(0).execute(), Err(Trouble::NotReady));
+    assert_eq!(ready(0).fetch(1), Err(Trouble::NotReady));
+    assert_eq!(executed(true).fetch(1), Err(Trouble::NotReady));
     // What cannot be prepared is refused, and the session goes on; nothing of it is given up.
     let mut client = ready(0);
     client.prepare("SELECT 1; SELECT 2").unwrap();

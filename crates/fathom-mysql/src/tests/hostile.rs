@@ -94,10 +94,20 @@ fn lengths_and_messages_without_an_end_fill_no_memory() {
     assert_eq!(trouble, Some(Trouble::TooLong("message of a login")));
 }
 
+/// Four bytes that nobody had sent were told.
+#[test]
+fn nothing_has_begun_before_something_came() {
+    let mut client = Client::new(login());
+    assert_eq!(client.packet_began(), []);
+    outcome(&mut client, &[7, 0], &[1]);
+    assert_eq!(client.packet_began(), [7, 0]);
+    outcome(&mut client, &[0, 0, 9], &[1]);
+    assert_eq!(client.packet_began(), [7, 0, 0, 0, 9]);
+}
+
 #[test]
 fn a_row_that_somebody_wants_to_read_has_a_bound() {
-    for (length, trouble) in [(60_000, None), (70_000, Some(Trouble::TooLong("row of an answer to fathom")))]
-    {
+    for (length, trouble) in [(60_000, None), (70_000, Some(Trouble::RowNotKept))] {
         let mut client = asked(DEPRECATE_EOF);
         client.keep_rows(true);
         let value = vec![b'x'; length];

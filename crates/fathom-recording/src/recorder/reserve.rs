@@ -1,8 +1,8 @@
 //! Room that is kept back on the disk: some for what happens while it is full, and some for the last words of the recording, which
 //! nothing else takes. Real bytes: a hole would reserve nothing.
 //!
-//! Its length says whether there is room: a whole number of KiB where there is, and a byte less where there is none. Nothing else that
-//! is on the disk tells of that when a probe is killed.
+//! Its length says whether rows wait for room: a byte less than a whole number of KiB while they do. Nothing else that is on the disk tells
+//! of that when a probe is killed.
 
 use crate::disk::Disk;
 use crate::{Error, Manifest, RESERVE};
@@ -17,8 +17,11 @@ const OF_EACH: u64 = 2 << 10;
 /// No event is longer than that.
 const LAST_AT_MOST: u64 = LAST + (1 << 20);
 
-/// What lengths are multiples of while there is room; also those of earlier versions.
+/// What lengths are multiples of while no row waits; also those of earlier versions.
 const KIB: u64 = 1 << 10;
+/// From one attempt to fill it to the next, while the recording does not wait: each takes what room is left, for a moment, which others on
+/// the same disk may want.
+const FILL_EVERY_NS: u64 = 10_000_000_000;
 
 /// Whether the recording in `dir` waits for room, or did when its probe was killed. Not where the reserve is gone, as in last words.
 pub(crate) fn has_given_way(dir: &Path) -> bool {
@@ -31,6 +34,8 @@ pub(super) struct Reserve {
     path: PathBuf,
     last: u64,
     has_given_way: bool,
+    /// It is not filled again before that, but by a recording that goes on.
+    fills_again_ns: u64,
 }
 
 impl Reserve {
@@ -40,7 +45,7 @@ impl Reserve {
         let settings = sql["settings"].as_array().map_or(0, Vec::len) as u64;
         let each = sql["connections"].as_u64().unwrap_or(0).max(settings);
         let last = each.saturating_mul(OF_EACH).saturating_add(LAST).min(LAST_AT_MOST);
-        let reserve = Self { path: dir.join(RESERVE), last, has_given_way: false };
+        let reserve = Self { path: dir.join(RESERVE), last, has_given_way: false, fills_again_ns: 0 };
         let file = disk.create(&reserve.path).map_err(Error::io("create", &reserve.path))?;
         reserve.write(disk, &file, 0)?;
         Ok(reserve)
@@ -61,9 +66,10 @@ impl Reserve {
     }
 
     /// The same where an event had taken room of it and nothing else wanted for any: the recording has not waited. Where there is still none
-    /// that is tried again.
-    pub(super) fn fill_again(&mut self, disk: &dyn Disk) {
-        if self.has_given_way {
+    /// that is tried again, though not at once.
+    pub(super) fn fill_again(&mut self, disk: &dyn Disk, now_ns: u64) {
+        if self.has_given_way && now_ns >= self.fills_again_ns {
+            self.fills_again_ns = now_ns.saturating_add(FILL_EVERY_NS);
             let _ = self.fill(disk);
         }
     }
@@ -74,11 +80,13 @@ impl Reserve {
         disk.sync(file).map_err(Error::io("sync", &self.path))
     }
 
-    /// Makes room for what happens while the disk is full; for the last words of a recording that `stops` too.
-    pub(super) fn give_way(&mut self, disk: &dyn Disk, stops: bool) {
+    /// Makes room for what happens while the disk is full, and tells by its length where rows wait for room from now on.
+    pub(super) fn give_way(&mut self, disk: &dyn Disk, rows_wait: bool) {
         self.has_given_way = true;
-        if self.path.symlink_metadata().is_ok_and(|file| file.len() > self.last) {
-            let left = self.last - u64::from(!stops);
+        let Ok(length) = self.path.symlink_metadata().map(|file| file.len()) else { return };
+        let left = length.min(self.last);
+        let left = left - u64::from(rows_wait && left > 0 && left.is_multiple_of(KIB));
+        if left < length {
             let shrunk = disk.append_to(&self.path).and_then(|file| disk.truncate(&file, left));
             if shrunk.is_err() {
                 self.give_up(disk);

@@ -78,7 +78,7 @@ impl Recorder {
     pub(super) fn wait_for_room(&mut self, error: &Error) {
         self.why_lost = error.why_lost();
         // What is said meanwhile takes the reserve's place.
-        self.give_way(false);
+        self.give_way(true);
         let since_ns = self.now_ns;
         self.waiting.get_or_insert_with(|| {
             tracing::warn!(dir = %self.dir.display(), %error, "the recording waits for room");

@@ -23,6 +23,8 @@ pub(super) struct Filling {
     refused: Mutex<(&'static str, u32)>,
     /// There is no room for Parquet.
     no_parquet: AtomicBool,
+    /// Writes that found no room.
+    failed: AtomicU64,
 }
 
 impl Filling {
@@ -38,6 +40,10 @@ impl Filling {
     pub(super) fn fill_but(&self, room: u64) {
         self.fill();
         self.freed.store(room, Ordering::Relaxed);
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
     }
 
     pub(super) fn empty(&self) {
@@ -64,6 +70,7 @@ impl Disk for Filling {
         if full && self.freed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err() {
             RealDisk.write(file, &[&bytes[..bytes.len() / 2]])?;
             self.torn.fetch_add(bytes.len() as u64 / 2, Ordering::Relaxed);
+            self.failed.fetch_add(1, Ordering::Relaxed);
             return Err(io::ErrorKind::StorageFull.into());
         }
         RealDisk.write(file, parts)

@@ -77,6 +77,49 @@ fn a_reserve_that_one_event_took_room_of_is_whole_again() {
     assert_told(&dir, false);
 }
 
+/// Rows go on being written while an event has taken the reserve's room: nothing waits, and a kill was said to have cost what was sent
+/// meanwhile. And each flush took all room that was left, for a moment.
+#[test]
+fn a_reserve_that_cannot_be_filled_again_tells_of_no_row_that_waits() {
+    let (home, disk) = (tempfile::tempdir().unwrap(), Arc::new(Filling::default()));
+    let dir = home.path().join("r");
+    let mut recorder = begun(&disk, &dir);
+    let length = || dir.join(RESERVE).metadata().unwrap().len();
+    let whole = length();
+    disk.fill();
+    let note = |recorder: &mut Recorder| {
+        let kind = EventKind::Note { text: "something".to_owned() };
+        recorder.event(&Event { at: manifest().started_at, mono_ns: 1, connection: None, kind }).unwrap();
+    };
+    note(&mut recorder);
+    let (cut, before) = (length(), disk.failed());
+    // Room for rows, and not for the reserve.
+    disk.fill_but(32 << 10);
+    for turn in 0..4 {
+        recorder.push(&sample(100 + turn)).unwrap();
+        recorder.flush((2 + turn) * SECOND).unwrap();
+        assert_eq!((length(), disk.failed(), recorder.waits_for_room()), (cut, before + 1, false), "{turn}");
+    }
+    recorder.flush(12 * SECOND).unwrap();
+    assert_eq!((length(), disk.failed()), (cut, before + 2));
+    // Rows that wait are told all the same, though there is nothing more to give.
+    disk.fill();
+    recorder.push(&sample(104)).unwrap();
+    recorder.flush(13 * SECOND).unwrap_err();
+    assert!(Recording::open(&dir).unwrap().manifest().ended_at.is_none() && length() == cut - 1);
+    disk.fill_but(64 << 20);
+    recorder.flush(14 * SECOND).unwrap();
+    assert_eq!(length(), whole);
+    // And once more, at the end of which it is killed.
+    disk.fill();
+    note(&mut recorder);
+    disk.fill_but(32 << 10);
+    recorder.push(&sample(105)).unwrap();
+    recorder.flush(15 * SECOND).unwrap();
+    drop(recorder);
+    assert_told(&dir, false);
+}
+
 #[test]
 fn a_recovery_that_finds_no_room_either_tells_it_once() {
     let (home, disk) = (tempfile::tempdir().unwrap(), Arc::new(Filling::default()));

@@ -18,6 +18,7 @@ fn shared(places: &[(u64, u64)]) -> Shared {
         has_told: false.into(),
         is_listed: false.into(),
         failed: Mutex::default(),
+        has_worked: false.into(),
     };
     Shared {
         places: places.iter().map(place).collect(),
@@ -66,4 +67,31 @@ fn one_that_is_gone_takes_no_other_with_it() {
     }));
     assert!(of(0).failure().is_none());
     assert_eq!(look(), Some(0));
+}
+
+/// Behind a pooler the session that is seen may be another than the one that serves: its end was told as that of the query's session.
+#[test]
+fn a_session_that_is_gone_is_told_where_this_query_was_seen_to_run_on_it() {
+    let shared = Arc::new(shared(&[(7, 0)]));
+    let looks = Looks { seen: Mutex::new(channel().1), shared: Arc::clone(&shared), at: 0 };
+    let place = &shared.places[0];
+    *lock(&place.failed) = Some(Error::Gone("it is gone".to_owned()));
+    assert_eq!(looks.gone(), None, "nobody saw it work");
+    for (state, began_ns) in [(ServerState::Before, 7), (ServerState::Untaken, 7), (ServerState::Working, 6)]
+    {
+        place.worked(state, began_ns);
+        assert_eq!(looks.gone(), None, "{state:?} {began_ns}");
+    }
+    for state in [ServerState::Working, ServerState::Sending] {
+        place.worked(state, 7);
+        assert_eq!(looks.gone().as_deref(), Some("it is gone"), "{state:?}");
+        // Another query begins on the same session.
+        let watch = Arc::clone(&lock(&place.watch));
+        looks.watch(&watch);
+        assert_eq!(looks.gone(), None);
+    }
+    // That nobody may look is no end of it.
+    place.worked(ServerState::Working, 7);
+    *lock(&place.failed) = Some(Error::run("no grant"));
+    assert_eq!(looks.gone(), None);
 }

@@ -36,7 +36,7 @@ pub(super) fn not_let_in(login: &Login, told: &Told) -> Error {
         1820 | 1862 => "the password has to be changed",
         3118 | 4151 => "unlock the account by ALTER USER … ACCOUNT UNLOCK, or log in as another user",
         3955 => "wait until it may log in again, or unlock the account by ALTER USER … ACCOUNT UNLOCK",
-        number => ending::of_a_proxy(number).unwrap_or("see the server's log"),
+        number => ending::of_a_proxy(number, &told.message).unwrap_or("see the server's log"),
     };
     let (address, words) = (server.address(), refusal_of(told.clone()).words());
     let line = format!("cannot log in to {address} as {}: {words}; {to_do}", server.user);

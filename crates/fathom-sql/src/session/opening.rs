@@ -51,7 +51,7 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
             {
                 return Err(error);
             }
-            let unknown = || {
+            let unknown = |channel: &Channel| {
                 Error::run(format!(
                     "{address} does not speak PostgreSQL's protocol: asked whether it speaks TLS it answers {} (hexadecimal); name the \
                      database's own port, or {}",
@@ -59,7 +59,7 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
                     to_do(login.server.port)
                 ))
             };
-            return Err(other(login, &channel, &POSTGRES).unwrap_or_else(unknown));
+            return Err(other(login, &channel, &POSTGRES).unwrap_or_else(|| unknown(&channel)));
         }
     }
     Ok(channel)
@@ -72,16 +72,24 @@ fn answered_by_error(login: &Login, channel: &mut Channel, answer: &[u8], limit:
     // As libpq tells them apart: of version 3 a length follows, of version 2 the text (`CONNECTION_AWAITING_RESPONSE` of fe-connect.c).
     let (words, passes) = loop {
         let bytes = channel.inbox.rest();
-        let length =
-            bytes.get(1..5).map(|length| length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)));
-        match length {
-            Some(8..ERROR_BYTES) => {
+        // By six bytes it is known who speaks: the last is the type of the first field, or is in a greeting of MySQL as long as `E` says.
+        let begins: Option<&[u8; 5]> = bytes[1..].first_chunk();
+        if let Some(error) = begins.and_then(|_| other(login, channel, &POSTGRES)) {
+            return Some(error);
+        }
+        let length = begins.map(|[length @ .., _]| u32::from_be_bytes(*length) as usize);
+        match (length, begins) {
+            (Some(8..ERROR_BYTES), Some([.., field])) => {
+                if !field.is_ascii_alphabetic() {
+                    return None;
+                }
                 if let Some(Message::ErrorResponse(body)) = whole(&mut channel.inbox).ok()? {
                     let refusal = Refusal::of(&body);
                     break (refusal.words(), refusal.passes());
                 }
             }
-            Some(_) => {
+            (Some(0..8), _) => return None,
+            (Some(_), _) => {
                 if let Some(end) = bytes.iter().position(|byte| *byte == 0) {
                     break (String::from_utf8_lossy(&bytes[1..end]).trim_end().to_owned(), false);
                 }
@@ -89,7 +97,7 @@ fn answered_by_error(login: &Login, channel: &mut Channel, answer: &[u8], limit:
                     return None;
                 }
             }
-            None => {}
+            (None, _) => {}
         }
         more(channel, limit).ok()?;
     };

@@ -80,7 +80,7 @@ pub(super) fn unproven(login: &Login, instead: &str) -> Error {
     let server = &login.server;
     Error::Barred(format!(
         "{} did not prove that it knows the password of {}: {instead}. Whoever answers there may only pretend to be the server, so nothing was \
-         asked of it; see what stands between, and check who answers by sslmode=verify-full",
+         asked of it; see what proxy or balancer is on the path, and check who answers by sslmode=verify-full",
         server.address(),
         server.user
     ))

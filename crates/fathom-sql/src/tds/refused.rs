@@ -2,7 +2,7 @@
 
 use crate::error::Refusal;
 use crate::login::Login;
-use crate::violation::{Violation, to_do};
+use crate::violation::{Violation, of_this_side, to_do};
 use crate::{Error, tls};
 use fathom_tds::client::{Told, Trouble};
 use std::io;
@@ -22,12 +22,13 @@ pub(super) fn unexplained() -> Refusal {
     }
 }
 
-/// What broke the session: bytes that are none of its protocol, or its encryption.
+/// What broke the session: bytes that are none of its protocol, its encryption, or what this side cannot do.
 pub(super) fn lost(trouble: &Trouble) -> io::Error {
     match trouble {
         Trouble::Handshake(_) | Trouble::Tls(_) => {
             io::Error::new(io::ErrorKind::InvalidData, trouble.to_string())
         }
+        _ if trouble.is_of_this_side() => of_this_side(trouble),
         _ => Violation::error(trouble, &[]),
     }
 }
@@ -88,5 +89,19 @@ pub(super) fn refused(login: &Login, trouble: &Trouble) -> Error {
         // The user or the password; it is locked, or the password's time is over (`sys.messages`).
         Trouble::Refused(told) if matches!(told.number, 18_456 | 18_486..=18_488) => Error::Barred(line),
         _ => Error::run(line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::violation::is_violation;
+
+    #[test]
+    fn what_was_read_alone_is_a_violation() {
+        assert!(is_violation(&lost(&Trouble::Unasked)));
+        for ours in [Trouble::NotReady, Trouble::RowNotKept] {
+            assert!(!is_violation(&lost(&ours)), "{ours}");
+        }
     }
 }

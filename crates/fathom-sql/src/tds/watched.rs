@@ -37,7 +37,7 @@ pub(super) fn watch(spid: i32) -> Watch {
         read: state,
         unlisted: UNSEEN.to_owned(),
         gone: format!(
-            "session {spid} is gone from the server, which listed it before: somebody ended it (KILL), or what stands between did"
+            "session {spid} is gone from the server, which listed it before: somebody ended it (KILL), or a proxy, balancer or firewall did"
         ),
         grant,
         waits: Some(Waits { sql: waits, read: counted, unseen: UNSEEN }),

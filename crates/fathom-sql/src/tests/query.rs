@@ -3,8 +3,9 @@
 use super::{config_of, in_time, logged_in, message, serve};
 use crate::beside::Beside;
 use crate::error::{Loss, Trouble};
+use crate::login::Login;
 use crate::query::{Answer, Asker};
-use crate::session::{Login, Session};
+use crate::session::Session;
 use crate::under_way::Habits;
 use crate::{Config, SslMode, Stop, Target};
 use fathom_core::query::Party;

@@ -218,3 +218,47 @@ fn who_answers_the_question_for_tls_by_an_error_is_told_so() {
     );
     server.join().unwrap();
 }
+
+/// A packet of `MySQL` that is 0x45 bytes long begins as an error of `PostgreSQL` does: its greeting was told as one, and its error was waited for
+/// until the time was over. What is too short to say anything was told as an error without words.
+#[test]
+fn what_begins_as_an_error_and_is_none_is_told_as_what_it_is() {
+    let unknown = "does not speak PostgreSQL's protocol: asked whether it speaks TLS it answers 45 00 00 00";
+    for (says, told) in [
+        (&b"\x45\0\0\0\x0a8.4.3\0"[..], "does not speak PostgreSQL's protocol, but MySQL's"),
+        (
+            b"\x45\0\0\0\xff\x10\x04#08004Too many connections",
+            "does not speak PostgreSQL's protocol, but MySQL's",
+        ),
+        // Error 1130, whose low byte is a letter.
+        (
+            b"\x45\0\0\0\xff\x6a\x04Host 'h' is not allowed",
+            "does not speak PostgreSQL's protocol, but MySQL's",
+        ),
+        (b"E\0\0\0\x04\0", unknown),
+        (b"E\0\0\0\x20\x01\x02\x03", unknown),
+    ] {
+        let (mut login, server) = serve("?sslmode=prefer", move |listener| {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(says).unwrap();
+            while stream.read(&mut [0; 8]).is_ok_and(|n| n > 0) {}
+        });
+        login.within = Duration::from_hours(1);
+        let error = in_time(move || Session::begin(&login).map(drop)).expect_err("another").to_string();
+        assert!(error.contains(told) && !error.contains("answers by an error"), "{says:02x?}: {error}");
+        server.join().unwrap();
+    }
+}
+
+/// A limit of fathom's own was told as what the server had sent, and a capture was asked for.
+#[test]
+fn what_this_side_cannot_do_is_blamed_on_no_bytes() {
+    let login = serve("", |_| ()).0;
+    let why = "a row of the answer is longer than fathom reads";
+    let told = crate::login::broke(&login, &crate::violation::of_this_side(&why)).to_string();
+    assert!(told.starts_with("fathom cannot go on with localhost:") && told.contains(why), "{told}");
+    assert!(told.ends_with("report it with this line") && !told.contains("tcpdump"), "{told}");
+    let kind = crate::violation::of_this_side(&why).kind();
+    let loss = crate::error::Loss::Broke { kind, words: why.to_owned() };
+    assert_eq!(loss.to_string(), format!("fathom cannot go on: {why}"));
+}

@@ -153,7 +153,7 @@ impl Client {
     /// Asks; the session must be ready.
     pub fn ask(&mut self, text: &str) -> Result<(), Trouble> {
         if !self.is_ready() {
-            return Err(Trouble::Unasked);
+            return Err(Trouble::NotReady);
         }
         self.stage = Stage::Asked;
         (self.is_last, self.stop_asked, self.stopped) = (false, false, false);

@@ -137,4 +137,17 @@ pub enum Trouble {
     /// The login ended, and neither was acknowledged nor refused.
     #[error("the login has no answer")]
     NoAnswer,
+    /// It was asked while an answer is under way, or before its login.
+    #[error("the session is not ready for another question")]
+    NotReady,
+    /// A row whose values were to be kept is longer than is kept, or has more columns.
+    #[error("a row of the answer is longer than fathom reads")]
+    RowNotKept,
+}
+
+impl Trouble {
+    /// Whether it is of this side, whatever came: no bytes are to blame.
+    pub fn is_of_this_side(&self) -> bool {
+        matches!(self, Self::NotReady | Self::RowNotKept)
+    }
 }

@@ -182,7 +182,7 @@ impl Tokens {
                     {
                         self.kept_bytes += n;
                         if self.kept_bytes > LONGEST_KEPT {
-                            return Err(Trouble::TooLong("row of an answer to fathom"));
+                            return Err(Trouble::RowNotKept);
                         }
                         value.extend_from_slice(&here[..n]);
                     }
@@ -256,7 +256,7 @@ impl Tokens {
                     return Err(Trouble::NoColumns);
                 }
                 if self.keeps && self.columns.len() > MOST_COLUMNS_KEPT {
-                    return Err(Trouble::TooLong("row of an answer to fathom"));
+                    return Err(Trouble::RowNotKept);
                 }
                 let bits = if kind == 0xD2 { self.columns.len().div_ceil(8) } else { 0 };
                 let Some(nulls) = fields.bytes(bits) else { return Ok(None) };

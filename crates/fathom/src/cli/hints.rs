@@ -1,7 +1,8 @@
 //! Options by the names that other tools have for them: what ours is called.
 
-use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command};
+use std::any::TypeId;
 
 /// An option as others write it, and what it is here, by command.
 const ELSEWHERE: &[(&str, &[&str], &str)] = &[
@@ -59,7 +60,7 @@ pub(super) fn hint(cli: Command, words: &[String], error: &clap::Error) -> Optio
 }
 
 /// `--count -1`: "unexpected argument '-1'", and how to give it to a target.
-fn negative(cli: Command, words: &[String], error: &clap::Error) -> Option<String> {
+fn negative(mut cli: Command, words: &[String], error: &clap::Error) -> Option<String> {
     let string = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
@@ -77,13 +78,39 @@ fn negative(cli: Command, words: &[String], error: &clap::Error) -> Option<Strin
     // Other values say in their own words what they may be.
     let is_number = error.kind() != ErrorKind::ValueValidation || error.to_string().contains("invalid digit");
     (is_negative(number) && is_number).then(|| {
-        let takes = match option {
-            _ if !takes_zero(cli, words, number) => "a positive number",
-            "--cpu" | "--recorder-cpu" => "a processor's number, from 0 on",
-            _ => "a number from 0 on",
+        let takes = if !takes_zero(cli.clone(), words, number) {
+            "a positive number"
+        } else if command_of(&mut cli, words)
+            .get_arguments()
+            .any(|arg| is_called(arg, option) && is_processor(arg))
+        {
+            "a processor's number, from 0 on"
+        } else {
+            "a number from 0 on"
         };
         format!("{option} takes {takes}, and {number} is negative")
     })
+}
+
+fn is_called(arg: &Arg, option: &str) -> bool {
+    let names = arg.get_long_and_visible_aliases().unwrap_or_default();
+    option.strip_prefix("--").is_some_and(|name| names.contains(&name))
+}
+
+/// Whether its value is the number of a processor, as all of this type are; other numbers have a width.
+fn is_processor(arg: &Arg) -> bool {
+    arg.get_value_parser().type_id() == TypeId::of::<usize>()
+}
+
+/// The command that the line names.
+fn command_of<'a>(mut cli: &'a mut Command, words: &[String]) -> &'a mut Command {
+    for word in words {
+        if cli.find_subcommand(word).is_none() {
+            break;
+        }
+        cli = cli.find_subcommand_mut(word).expect("it was there");
+    }
+    cli
 }
 
 /// Whether the option that was given this number takes 0: nothing is then said against 0 in the number's place.
@@ -104,13 +131,7 @@ fn takes_zero(cli: Command, words: &[String], number: &str) -> bool {
 /// had to give them, and `--no-such` was said to be meant as a target.
 pub(super) fn make_plain(error: &mut clap::Error, mut cli: Command, words: &[String]) {
     cli.build();
-    let mut command = &mut cli;
-    for word in words {
-        if command.find_subcommand(word).is_none() {
-            break;
-        }
-        command = command.find_subcommand_mut(word).expect("it was there");
-    }
+    let command = command_of(&mut cli, words);
     if error.get(ContextKind::Usage).is_some() {
         let usage = ContextValue::StyledStr(command.render_usage());
         error.insert(ContextKind::Usage, usage);
@@ -138,6 +159,22 @@ mod tests {
     use super::super::Cli;
     use super::*;
     use clap::{CommandFactory, Parser};
+
+    /// By its type an option is known to take a processor's number.
+    #[test]
+    fn a_value_of_this_type_is_a_processor() {
+        fn look(command: &Command, seen: &mut usize) {
+            for arg in command.get_arguments().filter(|arg| arg.get_long().is_some() && is_processor(arg)) {
+                let help = arg.get_help().expect("it has a line").to_string();
+                assert!(help.contains("this processor") || help.contains("this CPU"), "{arg}: {help}");
+                *seen += 1;
+            }
+            command.get_subcommands().for_each(|command| look(command, seen));
+        }
+        let mut seen = 0;
+        look(&Cli::command(), &mut seen);
+        assert!(seen >= 3, "{seen}");
+    }
 
     #[test]
     fn what_others_call_it_leads_to_ours() {

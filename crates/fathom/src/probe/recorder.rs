@@ -368,7 +368,7 @@ impl<'a> RunRecorder<'a> {
                 lock(&self.live)[p].recorded_ns.1 = Some(ended_ns);
                 self.told_by_recorder(p);
                 if let Err(e) = finished {
-                    self.stopped(p, e.to_string(), "");
+                    self.stopped(p, e.to_string(), e.to_string());
                 }
             }
             self.sinks[p].recorder = None;

@@ -12,6 +12,7 @@ use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::rotation::{Boundaries, Tally};
 use fathom_core::sample::Sample;
+use fathom_core::schedule::Pace;
 use fathom_os::clock::anchor;
 use fathom_recording::Recorder;
 use jiff::Timestamp;
@@ -69,6 +70,15 @@ impl<'a> Rotating<'a> {
         self.due_since_ns.is_some()
     }
 
+    /// Whether the run goes on in another recording before it ends, as far as its options say when it does.
+    pub(super) fn begins_another(&self) -> bool {
+        let is_before = |lasts_ns: u128| {
+            i128::from(self.boundaries.next_ns())
+                < self.begun.as_nanosecond().saturating_add_unsigned(lasts_ns)
+        };
+        self.due_since_ns.is_some() || lasts_ns(self.config).is_none_or(is_before)
+    }
+
     /// Whether it waits yet for rows behind a ring: they belong to the recordings before.
     pub(super) fn waits_for_rows(&self, is_behind: bool, now_ns: u64) -> bool {
         let due_for_ns = self.due_since_ns.map_or(0, |since| now_ns.saturating_sub(since));
@@ -118,6 +128,18 @@ impl<'a> Rotating<'a> {
     }
 }
 
+/// How long the run lasts at most, where its options say that.
+fn lasts_ns(config: &Config) -> Option<u128> {
+    let duration_ns = config.duration.map(|duration| duration.as_nanos());
+    let counted_ns = match (config.count, config.pace) {
+        (Some(count), Pace::Every(every_ns)) if config.idle_gaps_ns.is_empty() => {
+            Some(u128::from(count) * u128::from(every_ns))
+        }
+        _ => None,
+    };
+    duration_ns.into_iter().chain(counted_ns).min()
+}
+
 /// Begins the next recording, and writes the last of this one: what the one says of the other, both say alike.
 fn seam(
     (config, begun): (&Config, Timestamp),
@@ -150,6 +172,27 @@ mod tests {
     use super::super::config::from_line;
     use super::*;
     use std::time::{Duration, Instant};
+
+    /// Of a recording that somebody had removed it was said that the next rotation begins another, in a run that was over before.
+    #[test]
+    fn no_other_recording_begins_in_a_run_that_ends_before_the_next_boundary() {
+        for (line, expected) in [
+            ("h --rotate 1d", true),
+            ("h --rotate 1d --for 23h", false),
+            ("h --rotate 1d --for 25h", true),
+            ("h --rotate 1d --every 1s --count 3600", false),
+            ("h --rotate 1d --every 1s --count 90000", true),
+            ("h --rotate 1d --every 1s --count 90000 --for 1h", false),
+            // Nobody knows how long that takes.
+            ("h --rotate 1d --ping-pong --count 10", true),
+        ] {
+            let config = from_line(line).expect("it is valid");
+            let mut rotating = Rotating::of(&config).expect("it is asked for");
+            rotating.begun = Timestamp::UNIX_EPOCH;
+            rotating.boundaries = Boundaries::new(86_400_000_000_000, 1);
+            assert_eq!(rotating.begins_another(), expected, "{line}");
+        }
+    }
 
     #[test]
     fn it_waits_for_rows_behind_a_ring_and_not_for_ever() {

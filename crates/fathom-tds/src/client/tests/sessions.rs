@@ -219,7 +219,7 @@ fn packets_that_break_the_law_are_counted() {
 fn one_question_at_a_time() {
     let mut client = ready();
     client.ask("x").unwrap();
-    assert_eq!(client.ask("y"), Err(Trouble::Unasked));
+    assert_eq!(client.ask("y"), Err(Trouble::NotReady));
 }
 
 proptest! {

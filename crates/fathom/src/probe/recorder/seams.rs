@@ -39,7 +39,7 @@ impl RunRecorder<'_> {
             self.troubles[p].closed(&ended.manifest().id, ended.gaps());
             self.pass_on(p, ended.take_told());
             if let Some(error) = error {
-                self.stopped(p, error, "");
+                self.stopped(p, error.clone(), error);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{RunRecorder, Update, stamps};
 use crate::probe::plain::Line;
+use crate::probe::rotate::Rotating;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::sample::Sample;
 use fathom_recording::peers::Rows;
@@ -78,8 +79,8 @@ impl RunRecorder<'_> {
     pub(super) fn failed(&mut self, p: usize, error: &Error) {
         let waits = self.sinks[p].recorder.as_ref().is_some_and(Recorder::waits_for_room);
         if !waits {
-            let advice = self.advice(error);
-            return self.stopped(p, error.to_string(), advice);
+            let is_followed = self.rotating.as_ref().is_some_and(Rotating::begins_another);
+            return self.stopped(p, error.to_string(), error.with_advice(is_followed));
         }
         if self.exit_on_full {
             self.stop.ask_once();
@@ -102,19 +103,8 @@ impl RunRecorder<'_> {
         }
     }
 
-    /// What is to be done while the run goes on about a recording that somebody removed: nothing, where another follows. Other errors say it
-    /// themselves.
-    fn advice(&self, error: &Error) -> &'static str {
-        match error {
-            Error::Gone { .. } if self.rotating.is_some() => "; the next rotation begins a new recording",
-            Error::Gone { .. } => "; start the probe anew to record again",
-            _ => "",
-        }
-    }
-
-    /// A path's recording is over. The advice is for the moment: what is incomplete at the end is told without it.
-    pub(super) fn stopped(&mut self, p: usize, error: String, advice: &str) {
-        let line = format!("{error}{advice}");
+    /// A path's recording is over. The line with its advice is for the moment: what is incomplete at the end is told without it.
+    pub(super) fn stopped(&mut self, p: usize, error: String, line: String) {
         if self.troubles[p].stop(error) {
             self.show(Line::RecordingStopped(p as u32, line));
         }

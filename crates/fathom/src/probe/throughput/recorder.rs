@@ -135,7 +135,7 @@ impl TestRecorder {
         if let Some(recorder) = self.recorder.take()
             && let Err(e) = recorder.finish(Timestamp::now(), mono_ns())
         {
-            self.error.get_or_insert(e.to_string());
+            self.error.get_or_insert(e.with_advice(false));
         }
         self.error
     }
@@ -153,7 +153,7 @@ impl TestRecorder {
             && self.error.is_none()
             && let Err(e) = act(recorder)
         {
-            tell!("fathom: recording stopped, the test goes on: {e}");
+            tell!("fathom: recording stopped, the test goes on: {}", e.with_advice(false));
             self.error = Some(e.to_string());
         }
     }
