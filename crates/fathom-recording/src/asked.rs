@@ -49,6 +49,7 @@ impl Recording {
                         let told = &result["connections"][at];
                         connection.counted = Counted::of(&told["server_counted"]);
                         connection.unrecorded = told["unrecorded"].as_u64();
+                        connection.lost_from = told["lost_from"].as_u64();
                     }
                     asked.counted = Counted::of(&result["server_counted"]);
                     asked.unanswered_beside = result["unanswered_beside"].as_u64();

@@ -284,7 +284,9 @@ impl<'a> Shared<'a> {
         let mut book = self.book();
         let query = Query { query: book.outcome.queries(), ..query };
         let (number, connection) = (query.query, query.connection);
-        let unseen = asker.looks.as_ref().and_then(|looks| looks.failure());
+        // One that is gone is another after its login.
+        let is_gone = |error: &Error| matches!(error, Error::Gone(_));
+        let unseen = asker.looks.as_ref().and_then(|looks| looks.failure()).filter(|error| !is_gone(error));
         // A session that was lost is not seen either, and no query follows on it.
         let is_news =
             if self.is_one_of_several() { query.error.is_none() && !book.is_unseen } else { !is_lost };

@@ -3,10 +3,11 @@
 use crate::error::{Loss, Trouble};
 use crate::query::Asker;
 use crate::violation::{REPORT_IT, is_of_this_side, to_do};
-use crate::{Config, Error, Stop, ending};
+use crate::{Config, Error, Stop, Target, ending};
 use fathom_core::query::{CANCELLED, LATE, NOT_WAITED_FOR};
 use fathom_core::units::narrow::time_or_dash;
 use std::io::ErrorKind;
+use std::time::Duration;
 
 /// What this host stood still for longer is told as a cause; the screen tells it too.
 const LONG_NS: u64 = 100_000_000;
@@ -106,6 +107,7 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&
     let beside = config.every.map_or_else(String::new, |every| format!(", beside the {every:?} of --every"));
     let stood =
         (stood_ns >= LONG_NS).then(|| format!("{} before that{beside}", time_or_dash(Some(stood_ns), 3)));
+    let is_mysql = matches!(config.target, Target::Mysql(_));
     let was_idle = match loss {
         Loss::Told(refusal) if !refusal.was_idle => return ended,
         Loss::Told(_) => true,
@@ -125,10 +127,11 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&
                 "it lets no session idle for the {every:?} of --every ({LIMITS}): ask more often, or raise it"
             )
         }
-        (None, Some(every), false) => {
+        // MySQL's wait_timeout counts seconds, and is one at the least.
+        (None, Some(every), false) if !is_mysql || every >= Duration::from_secs(1) => {
             format!("{ended}; or the server lets none idle for the {every:?} of --every ({LIMITS})")
         }
-        (None, None, _) => ended,
+        (None, _, _) => ended,
     }
 }
 

@@ -24,6 +24,11 @@ use std::net::SocketAddr;
 /// Of what a server executes without one, as every `CALL`.
 const NO_CURSOR: &str = "the server opened no cursor for this query (none has one that is a CALL): its rows came all at once, whatever --fetch-size says";
 
+/// No server's `max_allowed_packet` is less (its least value, in the manuals of both).
+const LEAST_PACKET: usize = 1_024;
+/// In a packet with the query.
+const COMMAND_BYTES: u64 = 1;
+
 /// A session.
 pub(crate) struct Mysql {
     channel: Channel,
@@ -48,17 +53,35 @@ impl Mysql {
             // Of its own session only.
             this.ask("SET SESSION TRANSACTION READ ONLY", login)?;
         }
-        if let Source::Rows { row_bytes, .. } = config.source {
-            let most = this.ask("SELECT @@max_allowed_packet", login)?;
-            let most = most.into_iter().next().flatten().and_then(|most| most.parse::<u64>().ok());
-            // REPEAT gives a null in its place.
-            if let Some(most) = most.filter(|most| *most < row_bytes) {
-                return Err(Error::Usage(format!(
-                    "--row-bytes: no value of this server is longer than its max_allowed_packet of {most}; ask for less"
-                )));
+        match &config.source {
+            // REPEAT gives a null in place of more.
+            Source::Rows { row_bytes, .. } => {
+                if let Some(most) = this.most_bytes(login)?.filter(|most| most < row_bytes) {
+                    return Err(Error::Usage(format!(
+                        "--row-bytes: no value of this server is longer than its max_allowed_packet of {most}; ask for less"
+                    )));
+                }
             }
+            // It ends the session of whoever sends more, and mostly without a word.
+            Source::Text { sql, .. } if sql.len() >= LEAST_PACKET => {
+                let bytes = sql.len() as u64 + COMMAND_BYTES;
+                if let Some(most) = this.most_bytes(login)?.filter(|most| *most <= bytes) {
+                    return Err(Error::Usage(format!(
+                        "--query: it has {} bytes, and this server takes less than its max_allowed_packet of {most}; shorten it, or raise that \
+                         (SET GLOBAL max_allowed_packet, for sessions that begin afterwards)",
+                        sql.len()
+                    )));
+                }
+            }
+            Source::Text { .. } => {}
         }
         Ok(this)
+    }
+
+    /// A packet has less bytes.
+    fn most_bytes(&mut self, login: &Login) -> Result<Option<u64>, Error> {
+        let most = self.ask("SELECT @@max_allowed_packet", login)?;
+        Ok(most.into_iter().next().flatten().and_then(|most| most.parse().ok()))
     }
 
     /// A session that does nothing but [`ping`](Self::ping).

@@ -387,7 +387,8 @@ impl Asker<'_> {
 
 fn lost(error: &io::Error) -> Trouble {
     let words = error.to_string();
-    Trouble::Lost(if is_violation(error) {
+    // What TLS cannot open nobody has closed either.
+    Trouble::Lost(if is_violation(error) || error.kind() == io::ErrorKind::InvalidData {
         Loss::NotUnderstood { words }
     } else {
         Loss::Broke { kind: error.kind(), words }
@@ -396,4 +397,17 @@ fn lost(error: &io::Error) -> Trouble {
 
 fn closed() -> Trouble {
     Trouble::Lost(Loss::Closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "`PostgreSQL` closes a session …" of bytes that TLS could not open (a stranger).
+    #[test]
+    fn what_tls_cannot_open_was_closed_by_nobody() {
+        let damaged = io::Error::new(io::ErrorKind::InvalidData, "cannot decrypt peer's message");
+        assert!(matches!(lost(&damaged), Trouble::Lost(Loss::NotUnderstood { .. })));
+        assert!(matches!(lost(&io::ErrorKind::ConnectionReset.into()), Trouble::Lost(Loss::Broke { .. })));
+    }
 }

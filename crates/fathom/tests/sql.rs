@@ -260,12 +260,12 @@ fn a_client_that_works_for_longer_than_the_timeout_blames_nobody() {
 fn without_permission_to_look_the_split_goes_on_and_says_so() {
     let Some(server) = Postgres::start() else { return };
     let url = server.url_of_who_may_not_look();
-    // A lost answer takes as long as the shorter one: that may have been the path's. 200 ms are on each side of it.
-    for (sleep, confidence) in [("SELECT pg_sleep(0.05)", "medium"), ("SELECT pg_sleep(0.8)", "high")] {
+    // A lost answer takes as long as the shorter one, and one that is lost again and again as the other: that may have been the path's.
+    for sleep in ["SELECT pg_sleep(0.05)", "SELECT pg_sleep(0.8)"] {
         let arguments = ["--json", "--count", "3", "--query", sleep];
         let outcome = result(&sql(Command::new(FATHOM), &url, &arguments).output().unwrap());
         assert!(outcome["notes"][0].as_str().is_some_and(|note| note.contains("42501")), "{outcome:#}");
-        let verdict = serde_json::json!({ "party": "server", "confidence": confidence });
+        let verdict = serde_json::json!({ "party": "server", "confidence": "medium" });
         assert_eq!(outcome["verdict"], verdict, "{outcome:#}");
     }
     // What looks alone can tell has bounds, and a reason.

@@ -128,3 +128,23 @@ fn a_session_that_looks_is_replaced_when_it_is_killed() {
     );
     assert!(!notes.contains("states are not known"), "{notes}");
 }
+
+/// One of two that is ended while the client works on an answer that is whole: its next session was never looked at, "the server's states
+/// are not known" (a stranger).
+#[test]
+fn a_session_in_place_of_one_that_ended_between_two_queries_is_looked_at() {
+    let Some(server) = Postgres::start() else { return };
+    let works = ["--rows", "1000", "--think", "500us", "--count", "6", "--connections", "2"];
+    let child = begun(server.sql(&works));
+    let which = "FROM pg_stat_activity WHERE state = 'idle' AND query LIKE 'SELECT pg_catalog.repeat%' \
+                 AND state_change < now() - interval '100 ms'";
+    wait_for("an answer that is whole", || {
+        let end = format!("SELECT pg_terminate_backend(pid) {which} LIMIT 1");
+        (server.ask(&["--count", "1", "--query", &end])["rows"] == 1).then_some(())
+    });
+    let out = ended(child);
+    let outcome: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let notes = outcome["notes"].to_string();
+    assert!(notes.contains("has logged in anew") && !notes.contains("states are not known"), "{outcome:#}");
+    assert_eq!(out.status.code(), Some(1), "one query has no answer: {outcome:#}");
+}

@@ -397,3 +397,23 @@ fn delay_on_the_path_is_the_paths() {
     assert_eq!(pieces["turns"], 13);
     assert!(pieces["path_ns"]["p50"].as_f64() >= Some(13.0 * 20e6), "{pieces:#}");
 }
+
+/// The server ends the session of whoever sends more than it takes, mostly without a word: "KILL, or idle, or a crash" (a stranger).
+#[test]
+fn a_query_that_is_longer_than_the_server_takes_is_refused_and_says_so() {
+    let Some(server) = Mariadb::start() else { return };
+    server.ask(&["--count", "1", "--query", "SET GLOBAL max_allowed_packet = 1048576"]);
+    for (bytes, fits) in [(1_048_576 - 2, true), (1_048_576 - 1, false), (2_000_000, false)] {
+        let query = format!("SELECT LENGTH('{}')", "x".repeat(bytes - "SELECT LENGTH('')".len()));
+        let file = server.home.path().join("query.sql");
+        std::fs::write(&file, &query).unwrap();
+        let mut command = server.sql(&["--count", "1", "--query", "-", "--json"]);
+        let out = command.stdin(std::fs::File::open(&file).unwrap()).output().unwrap();
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.success(), fits, "{bytes}: {told}");
+        assert!(
+            fits || told.contains("max_allowed_packet of 1048576") && told.contains("SET GLOBAL"),
+            "{bytes}: {told}"
+        );
+    }
+}

@@ -132,9 +132,10 @@ fn all_connections_come_back_after_a_restart() {
 #[test]
 fn who_does_not_come_back_is_told() {
     let Some(mut server) = Postgres::start() else { return };
+    let dir = server.home.path().join("kept");
     let ask =
         ["--query", "SELECT pg_sleep(0.3)", "--for", "1h", "--connections", "3", "--connect-timeout", "1s"];
-    let child = begun(server.sql(&ask));
+    let child = begun(server.sql(&[&ask[..], &["--record", dir.to_str().unwrap()]].concat()));
     wait_until_asleep(&server, 3);
     server.kill();
     let out = child.wait_with_output().unwrap();
@@ -142,6 +143,8 @@ fn who_does_not_come_back_is_told() {
     for one in outcome["connections"].as_array().unwrap() {
         assert!(one["lost_from"].as_u64() >= Some(1), "{outcome:#}");
     }
+    // The recording had none of it (a stranger).
+    says_the_same(&dir, &outcome);
     let notes = outcome["notes"].to_string();
     assert!(
         notes.contains("is not replaced, though that was tried for ")

@@ -353,7 +353,9 @@ impl Timeline {
         }
         if !self.is_blind && matches!(seen, Seen::Nothing | Seen::Ended) {
             let first_ns = self.since[index(Doing::First)] + self.since[index(Doing::FirstUnlooked)];
-            self.lost_answers_ns += first_ns.min(self.again_within_ns);
+            // Where nobody looked it may have been lost again and again.
+            self.lost_answers_ns +=
+                if self.before.is_some() { first_ns.min(self.again_within_ns) } else { first_ns };
         }
         self.shut(seen);
         self.settle_way(Seen::Changed);
