@@ -149,9 +149,10 @@ proptest! {
     #[test]
     fn an_answer_that_was_lost_is_still_found(world in worlds()) {
         let looks = world.looks.iter().map(|[_, taken, read, _]| [0, *taken, *read, 0]).collect();
-        let world = World { stall_ns: 0, work_ns: 5 * MS, again_ns: 500 * MS, says_since: true, looks, ..world };
+        let world = World { stall_ns: 0, work_ns: 5 * MS, again_ns: world.again_ns.max(500 * MS), says_since: true, looks, ..world };
         let split = world.split();
-        prop_assert!(split.part(Party::Path).ns >= 400 * MS, "{:?}", split);
+        // Later looks are less sure of since when it is done: what was seen once is believed.
+        prop_assert!(split.part(Party::Path).ns + 100 * MS >= world.again_ns, "{:?}", split);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::ssl_mode::SslMode;
 use crate::statement::{Dialect, has_parameters, is_several};
 use crate::violation::{Violation, of_this_side};
 use crate::{Config, Error, Source, ending, remedy, stranger, tls};
+use fathom_core::text::count;
 use fathom_mysql::{Client, Event, Trouble, Wanted};
 use fathom_os::clock::mono_ns;
 use refused::{not_let_in, refusal_of, refused};
@@ -67,9 +68,9 @@ impl Mysql {
                 let bytes = sql.len() as u64 + COMMAND_BYTES;
                 if let Some(most) = this.most_bytes(login)?.filter(|most| *most <= bytes) {
                     return Err(Error::Usage(format!(
-                        "--query: it has {} bytes, and this server takes less than its max_allowed_packet of {most}; shorten it, or raise that \
+                        "--query: it has {}, and this server takes less than its max_allowed_packet of {most}; shorten it, or raise that \
                          (SET GLOBAL max_allowed_packet, for sessions that begin afterwards)",
-                        sql.len()
+                        count(sql.len() as u64, "byte")
                     )));
                 }
             }

@@ -48,8 +48,6 @@ pub(crate) struct UnderWay {
     is_answered: bool,
     /// When it was known to be with the server's kernel, of one that is not answered.
     acknowledged_ns: Option<u64>,
-    /// The server was seen to have answered it.
-    is_done: bool,
     /// Of a request that does not go at once.
     pub(crate) sending: Option<Sending>,
     /// When the kernel was last asked what room there is, or this side last waited.
@@ -114,7 +112,6 @@ impl UnderWay {
             requested_ns: began_ns,
             is_answered: false,
             acknowledged_ns: None,
-            is_done: false,
             sending: None,
             asked_room_ns: began_ns,
             habits,
@@ -136,7 +133,7 @@ impl UnderWay {
         let rtt = rtt.map(|rtt| self.habits.no_longer_than(rtt.beside_own(self.own_round_trip_ns())));
         self.line.request(now, rtt);
         (self.waiting_since_ns, self.requested_ns, self.is_answered) = (Some(now), now, false);
-        (self.acknowledged_ns, self.is_done) = (None, false);
+        self.acknowledged_ns = None;
     }
 
     /// When the kernel is to be asked again whether all of the request was sent; `None`: it need not be.
@@ -240,14 +237,7 @@ impl UnderWay {
             }
             let is_there =
                 !self.is_answered && self.acknowledged_ns.is_some_and(|known_ns| known_ns <= look.asked_ns);
-            // Once it has answered, it is done until the next request: later looks are less sure of since when.
-            let is_done = self.is_done && look.state == ServerState::Done;
-            let state = if is_done {
-                look.state
-            } else {
-                look.state.believed(look.since, self.requested_ns, is_there)
-            };
-            self.is_done = state == ServerState::Done;
+            let state = look.state.believed(look.since, self.requested_ns, is_there);
             self.line.look(look.asked_ns, look.at_ns, state);
             Habits::keep(&mut self.habits.looks_ns, look.at_ns.saturating_sub(look.asked_ns));
             if let (ServerState::Working, Some(wait)) = (state, look.wait) {

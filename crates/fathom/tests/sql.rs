@@ -376,7 +376,7 @@ fn by_how_much_queries_were_late_is_told_however_a_run_ends() {
         let out =
             server.sql(&["--json", "--query", query, "--every", "10ms", "--count", count]).output().unwrap();
         assert_eq!(out.status.code(), Some(code), "{}", String::from_utf8_lossy(&out.stderr));
-        let outcome: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let outcome: Value = serde_json::from_slice(&out.stdout).unwrap();
         let notes = outcome["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str());
         let late: Vec<_> = notes.filter(|note| note.contains("after they were due")).collect();
         assert!(matches!(&late[..], [one] if !one.contains("latest 0ns")), "{outcome:#}");

@@ -231,6 +231,9 @@ impl Timeline {
         if at_ns < self.heeded_from_ns || self.turns == 0 {
             return;
         }
+        // Once it was done it is, until the next request: later looks are less sure of since when.
+        let was_done = self.before == Some(ServerState::Done);
+        let state = if was_done && state == ServerState::Before { ServerState::Done } else { state };
         self.looks += 1;
         self.is_stale = self.is_late(asked_ns, at_ns);
         self.is_blind |= self.is_stale;
