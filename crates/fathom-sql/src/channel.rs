@@ -163,6 +163,16 @@ impl Channel {
         write_all(&self.stream, &out, limit)
     }
 
+    /// Reads what is there before anything is asked: whether there is something, and be it of earlier reads. That nothing more will come is
+    /// seen by whoever waits for it.
+    pub(crate) fn unasked(&mut self) -> io::Result<bool> {
+        match self.fill() {
+            Ok(_) => Ok(!self.inbox.is_empty()),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(!self.inbox.is_empty()),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Reads what is there into the inbox; nothing: `WouldBlock`.
     pub(crate) fn fill(&mut self) -> io::Result<Filled> {
         self.fill_at_most(READ_BYTES)

@@ -30,6 +30,9 @@ const SHORT_WAIT_NS: u64 = 250_000;
 /// For how late this side ran in a query, what it waited for a processor up to so long before it counts too: to ask takes 1 µs.
 const SEAM_NS: u64 = 100_000;
 
+/// Of an answer that had come before its request.
+const STALE: &str = "an answer that was there before anything was asked";
+
 /// What became of a query.
 pub(crate) struct Answer {
     pub(crate) began_ns: u64,
@@ -87,7 +90,13 @@ impl Asker<'_> {
             drop(looks.seen());
         }
         self.beside.begin_slowest();
+        // What is there by now nobody has asked for.
+        let unasked = self.session.channel().unasked();
         let request = self.session.request(&self.sql, self.config);
+        let (request, is_stale) = match unasked {
+            Ok(is_there) => (request, is_there),
+            Err(e) => (Err(e), false),
+        };
         let bytes = request.as_ref().map_or(0, Vec::len);
         let sending = Sending::begin(bytes, self.session.channel());
         let (seam, now) = (self.seam.take(), mono_ns());
@@ -107,6 +116,7 @@ impl Asker<'_> {
         let habits = std::mem::take(&mut self.habits);
         let mut run = UnderWay::new(began_ns, patience, before.as_ref(), habits, waited_ns.is_some());
         run.sending = sending;
+        run.is_stale = is_stale;
         run.line.sends_again_after(self.config.target.sends_again_after_ns());
         let lost = self.exchange(&mut run, request, rtt).err();
         let now = mono_ns();
@@ -228,6 +238,10 @@ impl Asker<'_> {
                         self.send(run, &out, rtt)?;
                     }
                     Step::Also(out) => self.send_all(&out, &run.patience)?,
+                    // The one before was answered twice, or by others: from here on each would have the answer of another.
+                    Step::Over if run.is_stale => {
+                        return Err(Trouble::Lost(Loss::NotUnderstood { words: STALE.to_owned() }));
+                    }
                     Step::Over => return Ok(()),
                 }
             }

@@ -46,6 +46,8 @@ pub(crate) struct UnderWay {
     /// When the latest request was sent, and whether anything of its answer has come.
     requested_ns: u64,
     is_answered: bool,
+    /// Bytes lay here when it was sent, and none were read since: nothing of them answers it.
+    pub(crate) is_stale: bool,
     /// When it was known to be with the server's kernel, of one that is not answered.
     acknowledged_ns: Option<u64>,
     /// Of a request that does not go at once.
@@ -111,6 +113,7 @@ impl UnderWay {
                 .map(|info| u64::from(info.min_rtt_us) * 1_000),
             requested_ns: began_ns,
             is_answered: false,
+            is_stale: false,
             acknowledged_ns: None,
             sending: None,
             asked_room_ns: began_ns,
@@ -205,6 +208,7 @@ impl UnderWay {
             self.line.room_after_pause(at_ns, room, quiet_ns);
         }
         (self.waiting_since_ns, self.read_ns) = (None, filled.read_ns);
+        self.is_stale = false;
     }
 
     /// The first bytes of an answer came after so long.

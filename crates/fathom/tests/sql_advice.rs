@@ -347,6 +347,30 @@ fn an_answer_that_makes_no_sense_is_no_end_of_the_connection() {
     }
 }
 
+/// A proxy that doubles an answer: each query after it had the answer of the one before, without a word (a stranger).
+#[test]
+fn an_answer_that_nobody_asked_for_is_no_answer() {
+    const ANSWER: &[u8] = b"1\0\0\0\x042\0\0\0\x04n\0\0\0\x04C\0\0\0\x0dSELECT 0\0Z\0\0\0\x05I";
+    const TWICE: &[u8] = b"1\0\0\0\x042\0\0\0\x04n\0\0\0\x04C\0\0\0\x0dSELECT 0\0Z\0\0\0\x05I\
+                           1\0\0\0\x042\0\0\0\x04n\0\0\0\x04C\0\0\0\x0dSELECT 0\0Z\0\0\0\x05I";
+    for (answer, queries, code) in [(ANSWER, 3, 0), (TWICE, 2, 1)] {
+        let address = answering(answer);
+        let mut command = Command::new(FATHOM);
+        command.args(["sql", &format!("postgres://me@{address}/d?sslmode=disable"), "--query", "SELECT 1"]);
+        command.args(["--count", "3", "--every", "100ms", "--quiet", "--json"]);
+        let out = command.env("HOME", "/nonexistent").env("FATHOM_CLOUD", "off").output().unwrap();
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(code), "{told}");
+        let outcome: Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!(
+            (&outcome["queries"], outcome["failed"] == 0),
+            (&queries.into(), code == 0),
+            "{outcome:#}"
+        );
+        assert!(code == 0 || told.contains("an answer that was there before anything was asked"), "{told}");
+    }
+}
+
 /// Those that there are: each by each other's scheme.
 #[test]
 fn a_real_server_is_not_taken_for_another() {
