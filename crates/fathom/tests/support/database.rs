@@ -59,6 +59,8 @@ impl Server {
 
     /// It dies, as of a fault.
     pub(crate) fn kill(&mut self) {
+        // Those of its processes that are stopped would never learn of it, and stay.
+        _ = Command::new("pkill").args(["-CONT", "-P", &self.process.id().to_string()]).status();
         _ = self.process.kill();
         _ = self.process.wait();
     }
