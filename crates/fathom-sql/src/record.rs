@@ -332,17 +332,23 @@ mod tests {
         begun
     }
 
+    /// Waits until something is told; when it would not have been waited for any more.
+    fn until_told(told: &Mutex<Vec<String>>) -> Instant {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while told.lock().unwrap().is_empty() {
+            assert!(Instant::now() < deadline, "nothing is told");
+            std::thread::yield_now();
+        }
+        deadline
+    }
+
     #[test]
     fn queries_that_could_not_be_written_at_first_are_written_later() {
         static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("kept");
         let (record, writer) = begin(&dir, QUERIES, |line| TOLD.lock().unwrap().push(line.to_owned()));
-        let deadline = Instant::now() + Duration::from_mins(1);
-        while TOLD.lock().unwrap().is_empty() {
-            assert!(Instant::now() < deadline, "nothing is told");
-            std::thread::yield_now();
-        }
+        until_told(&TOLD);
         std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
         record.beside_is_over();
         let (lost, ended) = record.end(writer, serde_json::json!({ "queries": QUERIES }));
@@ -372,11 +378,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("kept");
         let (record, writer) = begin(&dir, QUERIES, |line| TOLD.lock().unwrap().push(line.to_owned()));
-        let deadline = Instant::now() + Duration::from_mins(1);
-        while TOLD.lock().unwrap().is_empty() {
-            assert!(Instant::now() < deadline, "nothing is told");
-            std::thread::yield_now();
-        }
+        let deadline = until_told(&TOLD);
         // A file that is made meanwhile is in the way.
         while std::fs::remove_dir_all(&dir).is_err() {
             assert!(Instant::now() < deadline, "it does not go");

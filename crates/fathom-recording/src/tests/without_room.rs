@@ -58,6 +58,12 @@ fn a_kill_on_a_full_disk_is_told_with_the_disk() {
     }
 }
 
+/// An event.
+fn note(recorder: &mut Recorder) {
+    let kind = EventKind::Note { text: "something".to_owned() };
+    recorder.event(&Event { at: manifest().started_at, mono_ns: 1, connection: None, kind }).unwrap();
+}
+
 /// An event takes room of the reserve, and there is room again before anything had to wait: the reserve stayed cut for good.
 #[test]
 fn a_reserve_that_one_event_took_room_of_is_whole_again() {
@@ -67,8 +73,7 @@ fn a_reserve_that_one_event_took_room_of_is_whole_again() {
     let length = || dir.join(RESERVE).metadata().unwrap().len();
     let whole = length();
     disk.fill();
-    let kind = EventKind::Note { text: "something".to_owned() };
-    recorder.event(&Event { at: manifest().started_at, mono_ns: 1, connection: None, kind }).unwrap();
+    note(&mut recorder);
     assert!(length() < whole && !recorder.waits_for_room());
     disk.empty();
     recorder.flush(2 * SECOND).unwrap();
@@ -87,10 +92,6 @@ fn a_reserve_that_cannot_be_filled_again_tells_of_no_row_that_waits() {
     let length = || dir.join(RESERVE).metadata().unwrap().len();
     let whole = length();
     disk.fill();
-    let note = |recorder: &mut Recorder| {
-        let kind = EventKind::Note { text: "something".to_owned() };
-        recorder.event(&Event { at: manifest().started_at, mono_ns: 1, connection: None, kind }).unwrap();
-    };
     note(&mut recorder);
     let (cut, before) = (length(), disk.failed());
     // Room for rows, and not for the reserve.

@@ -1,7 +1,7 @@
 use super::*;
 
-fn shared(places: &[(u64, u64)]) -> Shared {
-    let watch = Arc::new(Watch {
+fn watch() -> Arc<Watch> {
+    Arc::new(Watch {
         sql: String::new(),
         of: None,
         read: |_| Err(Error::run("")),
@@ -9,7 +9,11 @@ fn shared(places: &[(u64, u64)]) -> Shared {
         gone: String::new(),
         waits: None,
         grant: None,
-    });
+    })
+}
+
+fn shared(places: &[(u64, u64)]) -> Shared {
+    let watch = watch();
     let place = |&(running, next_ns): &(u64, u64)| Place {
         watch: Mutex::new(Arc::clone(&watch)),
         running: running.into(),
@@ -56,15 +60,7 @@ fn one_that_is_gone_takes_no_other_with_it() {
     assert_eq!(look(), Some(1));
     let of = |at| Looks { seen: Mutex::new(channel().1), shared: Arc::clone(&shared), at };
     assert!(of(0).failure().is_some() && of(1).failure().is_none());
-    of(0).watch(&Arc::new(Watch {
-        sql: String::new(),
-        of: None,
-        read: |_| Err(Error::run("")),
-        unlisted: String::new(),
-        gone: String::new(),
-        waits: None,
-        grant: None,
-    }));
+    of(0).watch(&watch());
     assert!(of(0).failure().is_none());
     assert_eq!(look(), Some(0));
 }
