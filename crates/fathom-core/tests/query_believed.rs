@@ -1,7 +1,7 @@
 //! What looks say of a server is held against one that is known, in virtual time: one that does not run says what it did last, its
 //! clock is another one, and a look is taken up at nobody knows which moment between its question and its answer.
 
-use fathom_core::query::{Confidence, Party, Rtt, ServerState, Since, Timeline, Verdict};
+use fathom_core::query::{Confidence, Party, Rtt, Served, ServerState, Since, Split, Timeline, Verdict};
 use proptest::prelude::*;
 
 const US: u64 = 1_000;
@@ -27,6 +27,9 @@ struct World {
     /// This end's kernel tells what was acknowledged, and the server since when it has done what it says.
     is_told: bool,
     says_since: bool,
+    /// It is asked once more when the answer is there, and counts that nothing held it up.
+    asks_after: bool,
+    counts_waits: bool,
     /// For each look: it comes later than the path takes, is taken up, waits to be read, and its answer comes late.
     looks: Vec<[u64; 4]>,
 }
@@ -57,7 +60,7 @@ impl World {
         self.there_ns + self.back_ns + self.again_ns
     }
 
-    fn split(&self) -> fathom_core::query::Split {
+    fn split(&self) -> Split {
         let rtt = self.there_ns + self.back_ns;
         let end = REQUEST + self.server_ns() + self.path_ns();
         let mut line = Timeline::new(REQUEST);
@@ -79,7 +82,26 @@ impl World {
             asked = at + 10 * MS;
         }
         line.received(Some((REQUEST, end)), 100);
-        line.end(end, Some(0), &[])
+        let mut split = line.end(end, Some(0), &[]);
+        if self.asks_after {
+            self.ask_after(&mut split, end);
+        }
+        split
+    }
+
+    /// A look that is asked for once the answer is there.
+    fn ask_after(&self, split: &mut Split, end: u64) {
+        let [later, taken, read, late] = self.looks[0];
+        let asked = end + self.turnaround_ns;
+        let taken_up = asked + self.there_ns + later + taken;
+        let (state, since) = self.says(taken_up + read);
+        let lasted = self.clock(taken_up) - self.clock(since);
+        let since = Since::of_look(asked, taken_up + read + self.back_ns + late, lasted);
+        if let (ServerState::Done, Some(since)) = (state.believed(since, REQUEST, false), since) {
+            let least_rtt_ns = self.there_ns + self.back_ns;
+            split
+                .served(REQUEST, &Served { since, least_rtt_ns, blocked_ns: self.counts_waits.then_some(0) });
+        }
     }
 }
 
@@ -96,6 +118,7 @@ fn worlds() -> impl Strategy<Value = World> {
             prop_oneof![2 => Just(0), 1 => 200 * MS..1_000 * MS, 1 => 1_000 * MS..60_000 * MS],
         ),
         (-1_000_000_000_i64..1_000_000_000, -500_i64..500, any::<bool>(), any::<bool>()),
+        (any::<bool>(), any::<bool>()),
         prop::collection::vec(look, 1..20),
     )
         .prop_map(
@@ -103,6 +126,7 @@ fn worlds() -> impl Strategy<Value = World> {
                 (there_ns, back_ns, turnaround_ns),
                 (stall_ns, work_ns, again_ns),
                 (ahead_ns, ppm, is_told, says_since),
+                (asks_after, counts_waits),
                 looks,
             )| {
                 World {
@@ -116,6 +140,8 @@ fn worlds() -> impl Strategy<Value = World> {
                     ppm,
                     is_told,
                     says_since,
+                    asks_after,
+                    counts_waits,
                     looks,
                 }
             },

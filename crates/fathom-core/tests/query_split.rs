@@ -20,7 +20,7 @@ mod turns;
 mod world;
 
 use fathom_core::query::{
-    Confidence, PARTIES, Party, Room, Rtt, ServerState, Since, Span, Split, Timeline, Verdict,
+    Confidence, PARTIES, Party, Room, Rtt, Served, ServerState, Since, Span, Split, Timeline, Verdict,
 };
 use laws::{lawful, verdict};
 use proptest::prelude::*;
@@ -131,7 +131,8 @@ proptest! {
     /// Whatever it is told, in whatever order.
     #[test]
     fn nothing_that_it_is_told_breaks_a_law(
-        told in prop::collection::vec((0_u8..12, 0..5 * MS, 0..5 * MS, 0..100_000_u64), 0..200)
+        told in prop::collection::vec((0_u8..12, 0..5 * MS, 0..5 * MS, 0..100_000_u64), 0..200),
+        after in 0..1_000 * MS, blocked in 0..20 * MS,
     ) {
         let (mut line, mut now) = (Timeline::new(0), 0);
         for (what, a, b, bytes) in told {
@@ -152,7 +153,11 @@ proptest! {
             if bytes % 2 == 0 { now += b; line.busy_until(now); }
         }
         let slowest = Span { from_ns: now / 2, to_ns: now / 2 + now % (3 * MS) };
-        let end = line.clone().end(now, [Some(0), Some(1), None][line.turns() as usize % 3], &[slowest]);
+        let mut end = line.clone().end(now, [Some(0), Some(1), None][line.turns() as usize % 3], &[slowest]);
+        lawful(&end, end.wall_ns, 0);
+        let since = Since { earliest_ns: after.min(now), latest_ns: after.min(now) + blocked % MS };
+        let blocked_ns = (blocked % 3 > 0).then_some(blocked);
+        end.served(0, &Served { since, least_rtt_ns: blocked % (2 * MS), blocked_ns });
         lawful(&end, end.wall_ns, 0);
         prop_assert!(end.wall_ns >= now);
     }

@@ -232,7 +232,8 @@ impl<'a> Shared<'a> {
                 return;
             }
             let (turn, asker) = turns.next(asked);
-            let answer = asker.ask(plan.over_ns);
+            let next_ns = plan.every_ns.map(|_| plan.due_ns(asked + 1));
+            let answer = asker.ask(plan.over_ns, next_ns);
             let (trouble, began_ns, stood_ns) = (answer.error.clone(), answer.began_ns, answer.stood_ns);
             let is_cancelled = trouble.as_ref().is_some_and(|of| failed::is_cancelled(of, self.stop));
             let late_ns = began_ns.saturating_sub(due_ns);

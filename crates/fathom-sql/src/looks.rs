@@ -2,6 +2,7 @@
 //! Nobody is asked before a query has run for some milliseconds, and the longer one runs the more rarely: whoever looks sleeps, and is
 //! told of those alone that have run for so long ([`Looks::runs`]), because to be woken takes the processor from whoever asks.
 
+pub(crate) mod after;
 mod credit;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use crate::lock::lock;
 use crate::login::Login;
 use crate::protocol::{Protocol, Watch};
 use crate::{Error, Stop};
+use after::Afters;
 use credit::Credit;
 use fathom_core::query::{ServerState, Since};
 use fathom_os::clock::mono_ns;
@@ -78,6 +80,7 @@ struct Shared {
     thread: OnceLock<Thread>,
     /// How often the session that looks was lost, and another took its place.
     reopened: AtomicU64,
+    afters: Afters,
 }
 
 /// Begins a session that looks.
@@ -112,9 +115,11 @@ impl Looker {
         stop: &Stop,
     ) -> Result<(Self, Vec<Looks>), Error> {
         let mut session = open()?;
-        if let Some(watch) = watches.first() {
-            look(&mut *session, watch, false, &login.impatient())??;
-        }
+        let first = watches.first().map(|watch| look(&mut *session, watch, false, &login.impatient()));
+        let tells_since = match first {
+            Some(look) => look??.since.is_some(),
+            None => false,
+        };
         let place = |watch| Place {
             watch: Mutex::new(watch),
             running: AtomicU64::new(0),
@@ -125,7 +130,9 @@ impl Looker {
             failed: Mutex::default(),
             has_worked: AtomicBool::new(false),
         };
+        let afters = Afters::new(watches.len(), tells_since);
         let shared = Arc::new(Shared {
+            afters,
             places: watches.into_iter().map(place).collect(),
             wakes_ns: AtomicU64::new(0),
             free_ns: AtomicU64::new(0),
@@ -323,6 +330,20 @@ impl Shared {
         }
     }
 
+    /// Another session in the place of the one that looks, which is lost, as those that ask may be; `false`: nobody wants one any more.
+    fn again(
+        &self,
+        session: &mut Box<dyn Protocol>,
+        open: &Open,
+        login: &Login,
+        stop: &Stop,
+    ) -> Result<bool, Error> {
+        let Some(another) = self.reopen(open, login, stop)? else { return Ok(false) };
+        *session = another;
+        self.reopened.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
     fn run(
         &self,
         session: &mut Box<dyn Protocol>,
@@ -334,6 +355,18 @@ impl Shared {
         let (mut free_ns, mut ran_ns) = (0, vec![0; self.places.len()]);
         let mut credit = Credit::new(self.places.len(), mono_ns());
         while !stop.is_over() && !self.leaves.load(Ordering::SeqCst) {
+            if let Some((at, after)) = self.afters.next() {
+                match self.look_after(&mut **session, at, &after, login) {
+                    Ok(()) => {}
+                    Err(error) if error.passes() => {
+                        if !self.again(session, open, login, stop)? {
+                            return Ok(());
+                        }
+                    }
+                    Err(error) => return Err(error),
+                }
+                continue;
+            }
             let now = mono_ns();
             let next = self.next(now, free_ns, &mut ran_ns);
             let Some((at, began_ns)) = next.look else {
@@ -360,11 +393,10 @@ impl Shared {
             if let Err(error) = &looked
                 && error.passes()
             {
-                // The session that looks is lost, as those that ask may be.
                 place.under_way.store(0, Ordering::Release);
-                let Some(another) = self.reopen(open, login, stop)? else { return Ok(()) };
-                *session = another;
-                self.reopened.fetch_add(1, Ordering::Relaxed);
+                if !self.again(session, open, login, stop)? {
+                    return Ok(());
+                }
                 continue;
             }
             // Until it is told nobody looks at another.
@@ -414,7 +446,8 @@ fn look(
             if is_listed { Error::Gone(watch.gone.clone()) } else { Error::run(watch.unlisted.clone()) };
         return Ok(Err(error));
     }
-    let lasted_ns = session.lasted_ns(&answer);
-    let since = lasted_ns.and_then(|lasted_ns| Since::of_look(asked_ns, at_ns, lasted_ns));
+    let since = session.lasted_ns(&answer).and_then(|(lasted_ns, within_ns)| {
+        Some(Since::of_look(asked_ns, at_ns, lasted_ns)?.within(within_ns, at_ns))
+    });
     Ok((watch.read)(answer).map(|(state, wait)| Look { at_ns, asked_ns, state, since, wait }))
 }

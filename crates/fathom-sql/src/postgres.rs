@@ -156,8 +156,8 @@ impl Protocol for Session {
         })
     }
 
-    fn lasted_ns(&self, answer: &[Option<String>]) -> Option<i64> {
-        answer.get(3)?.as_ref()?.parse::<i64>().ok()?.checked_mul(1_000)
+    fn lasted_ns(&self, answer: &[Option<String>]) -> Option<(i64, u64)> {
+        Some((answer.get(3)?.as_ref()?.parse::<i64>().ok()?.checked_mul(1_000)?, 0))
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {

@@ -60,8 +60,8 @@ pub(crate) trait Protocol: Send {
     fn watch(&mut self, login: &Login) -> Result<Watch, Error>;
 
     /// For how long the server had done, by its own clock, what this answer to [`Protocol::watch`]'s question says, when it took the
-    /// question up, in ns; `None`: it does not tell.
-    fn lasted_ns(&self, _answer: &[Option<String>]) -> Option<i64> {
+    /// question up, in ns, and no finer than by so much; `None`: it does not tell.
+    fn lasted_ns(&self, _answer: &[Option<String>]) -> Option<(i64, u64)> {
         None
     }
 

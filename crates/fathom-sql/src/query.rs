@@ -5,15 +5,16 @@ use crate::error::{Loss, Trouble};
 use crate::limit::is_ended;
 use crate::login::Login;
 use crate::looks::Looks;
+use crate::looks::after::Before;
 use crate::patience::{Heeded, Patience};
 use crate::protocol::{Protocol, Step, Watch};
 use crate::sending::Sending;
-use crate::under_way::{Habits, ROOM_EVERY_NS, UnderWay};
+use crate::under_way::{Done, Habits, ROOM_EVERY_NS, UnderWay};
 use crate::violation::is_violation;
 use crate::work::work_until;
 use crate::{Config, Stop};
 use fathom_core::event::TcpInfo;
-use fathom_core::query::{Rtt, Split};
+use fathom_core::query::{Party, Rtt, Served, Split};
 use fathom_os::clock::mono_ns;
 use fathom_os::pause::{RunQueue, Running};
 use std::io;
@@ -29,6 +30,9 @@ const PIECE: Duration = Duration::from_millis(2);
 const SHORT_WAIT_NS: u64 = 250_000;
 /// For how late this side ran in a query, what it waited for a processor up to so long before it counts too: to ask takes 1 µs.
 const SEAM_NS: u64 = 100_000;
+
+/// A server is asked what it did for queries that took so long, and where there is so long until the next.
+const AFTER_NS: u64 = 3_000_000;
 
 /// Of an answer that had come before its request.
 const STALE: &str = "an answer that was there before anything was asked";
@@ -72,6 +76,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) running: Option<Running>,
     /// What was seen when the query before it on this session, and on this thread, was over: the next begins with it.
     pub(crate) seam: Option<Seam>,
+    /// What the server had counted before the query.
+    pub(crate) before: Before,
 }
 
 /// Between two queries: what the kernel had counted, and for how long this thread had waited for a processor.
@@ -81,11 +87,19 @@ pub(crate) struct Seam {
     waited_ns: Option<u64>,
 }
 
+/// Whether a server that says since when it is done could tell more: of what is over sooner nobody asks it.
+fn is_open(split: &Split) -> bool {
+    let server = split.part(Party::Server);
+    split.wall_ns >= AFTER_NS
+        && (split.why_not().is_some() || server.high_ns - server.low_ns > split.wall_ns / 4)
+}
+
 impl Asker<'_> {
-    /// Asks it and reads the whole answer. The time of the run is over then, where it has one.
-    pub(crate) fn ask(&mut self, over_ns: Option<u64>) -> Answer {
+    /// Asks it and reads the whole answer. The time of the run is over then, where it has one, and the next query is due then.
+    pub(crate) fn ask(&mut self, over_ns: Option<u64>, next_ns: Option<u64>) -> Answer {
         if let (Some(looks), Some(watch)) = (&self.looks, &self.watch) {
             looks.watch(watch);
+            self.before.begin(watch);
             // What came after the query before.
             drop(looks.seen());
         }
@@ -149,10 +163,10 @@ impl Asker<'_> {
             run.line.disordered();
         }
         self.habits = run.habits();
-        let server_wait = run.waited_for();
+        let (server_wait, done) = (run.waited_for(), run.done());
         let UnderWay { line, mut patience, refusal, first_row_ns, rows, stood_ns, is_cut_short, .. } = run;
         let (turns, looks, rtt_ns) = (line.turns().into(), line.looks().into(), line.rtt_ns());
-        let split = line.end(now, retransmits, &self.beside.slowest(now, stood_ns));
+        let mut split = line.end(now, retransmits, &self.beside.slowest(now, stood_ns));
         let mut error = lost.or_else(|| refusal.map(Trouble::Refused));
         // The round trip that only ends the batch is nobody's wait.
         if matches!(error, None | Some(Trouble::Refused(_)))
@@ -164,6 +178,12 @@ impl Asker<'_> {
         // An application would not have been done with it.
         let cut_short = is_cut_short.then_some(Trouble::Stopped { is_unanswered: false });
         let error = patience.judged(error).or(cut_short);
+        if let Some(served) = done.served(None) {
+            split.served(began_ns, &served);
+        }
+        if let Some(served) = self.asked_after(done, &split, rtt, error.is_none(), next_ns) {
+            split.served(began_ns, &served);
+        }
         let kept_ns = late_ns.max(self.running.is_some().then_some(stood_ns));
         let stood_ns = idle_ns + stood_ns;
         Answer {
@@ -180,6 +200,28 @@ impl Asker<'_> {
             kept_ns,
             error,
         }
+    }
+
+    /// What a server says of a query that is over, where not enough is known without, and there is time until the next.
+    fn asked_after(
+        &mut self,
+        mut done: Done,
+        split: &Split,
+        rtt: Option<Rtt>,
+        is_whole: bool,
+        next_ns: Option<u64>,
+    ) -> Option<Served> {
+        let looks = self.looks.as_ref().filter(|_| is_whole && is_open(split) && self.stop.times() == 0);
+        // A batch that had to be ended by itself was done with only then.
+        let looks = looks.filter(|_| self.session.after(self.config).is_none());
+        let rtt_ns = rtt.map_or(0, |rtt| rtt.high_ns);
+        let takes_ns = AFTER_NS.saturating_add(rtt_ns.saturating_mul(4));
+        let is_time = next_ns.is_none_or(|next_ns| mono_ns().saturating_add(takes_ns) < next_ns);
+        let after = looks.filter(|_| is_time).and_then(|looks| looks.after(rtt_ns));
+        let counted = after.as_ref().and_then(|after| after.counted.as_ref());
+        let blocked_ns = self.before.blocked_ns(counted);
+        done.seen_after(&after?.look);
+        done.served(blocked_ns)
     }
 
     /// This thread runs: of what it missed the query is told, and of a query that has taken long whoever looks is.

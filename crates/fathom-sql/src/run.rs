@@ -224,6 +224,7 @@ fn asker<'a>(
         run_queue: RunQueue::of_this_thread(),
         running: login.clock.running(),
         seam: None,
+        before: crate::looks::after::Before::default(),
     }
 }
 

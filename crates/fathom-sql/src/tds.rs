@@ -20,6 +20,8 @@ use std::io;
 
 /// What is asked for where nobody says anything: SQL Server's own default.
 const PACKET: u16 = 4_096;
+/// SQL Server's `datetime` is rounded to a 300th of a second (Microsoft, "datetime (Transact-SQL)"), and its clock ticks once a millisecond or so.
+const COARSE_NS: u64 = 5_000_000;
 /// What our own server calls itself.
 const OURS: &str = "Fathometer";
 
@@ -216,6 +218,14 @@ impl Protocol for Tds {
         let spid = spid.into_iter().next().flatten().and_then(|spid| spid.parse::<i32>().ok());
         let spid = spid.ok_or_else(|| Error::run("the server does not number the session"))?;
         Ok(watched::watch(spid))
+    }
+
+    fn lasted_ns(&self, answer: &[Option<String>]) -> Option<(i64, u64)> {
+        // Of one that has a request it is that of the request before.
+        let idle_us = answer.get(3).filter(|_| answer.get(1) == Some(&None))?;
+        let ns = idle_us.as_ref()?.parse::<i64>().ok()?.checked_mul(1_000)?;
+        // Our own tells microseconds.
+        Some((ns, if self.client.facts().program == OURS { 0 } else { COARSE_NS }))
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {

@@ -467,6 +467,7 @@ mod tests {
                 run_queue: RunQueue::of_this_thread(),
                 running: None,
                 seam: None,
+                before: crate::looks::after::Before::default(),
             });
         let (each, order) = ([&facts, &facts], order(2, 1));
         let mut turns = Turns::new(askers.collect(), &configs, &each, order, Numbered::begin, &counting);

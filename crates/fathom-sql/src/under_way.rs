@@ -6,7 +6,7 @@ use crate::looks::{Look, Looks};
 use crate::patience::Patience;
 use crate::sending::Sending;
 use fathom_core::event::TcpInfo;
-use fathom_core::query::{Room, Rtt, ServerState, Timeline};
+use fathom_core::query::{Room, Rtt, Served, ServerState, Since, Timeline};
 use fathom_os::clock::mono_ns;
 use fathom_os::pause::Running;
 use std::collections::{HashMap, VecDeque};
@@ -50,6 +50,8 @@ pub(crate) struct UnderWay {
     pub(crate) is_stale: bool,
     /// When it was known to be with the server's kernel, of one that is not answered.
     acknowledged_ns: Option<u64>,
+    /// Since when the server has been done with the latest request, as the looks say.
+    done: Done,
     /// Of a request that does not go at once.
     pub(crate) sending: Option<Sending>,
     /// When the kernel was last asked what room there is, or this side last waited.
@@ -62,6 +64,32 @@ pub(crate) struct UnderWay {
     has_stood: bool,
     /// Rows came that were not worked on, or not for all of `--think`: the user ended the run, or the query had taken too long.
     pub(crate) is_cut_short: bool,
+}
+
+/// Since when a server has been done with the latest request, as looks say.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Done {
+    requested_ns: u64,
+    least_rtt_ns: u64,
+    since: Option<Since>,
+}
+
+impl Done {
+    fn seen(&mut self, state: ServerState, since: Option<Since>) {
+        // Of several that saw it done the one that is surest since when counts.
+        let since = since.filter(|_| state == ServerState::Done);
+        self.since = self.since.into_iter().chain(since).min_by_key(|since| since.latest_ns);
+    }
+
+    /// A look came that was asked for once the answer was whole.
+    pub(crate) fn seen_after(&mut self, look: &Look) {
+        self.seen(look.state.believed(look.since, self.requested_ns, false), look.since);
+    }
+
+    /// What the server said of the query, in which it was blocked on sending for so long; `None`: nothing.
+    pub(crate) fn served(&self, blocked_ns: Option<u64>) -> Option<Served> {
+        Some(Served { since: self.since?, least_rtt_ns: self.least_rtt_ns, blocked_ns })
+    }
 }
 
 /// What the kernel says before this side reads what came while it did not run: when, what, and since when nothing more came.
@@ -115,6 +143,7 @@ impl UnderWay {
             is_answered: false,
             is_stale: false,
             acknowledged_ns: None,
+            done: Done::default(),
             sending: None,
             asked_room_ns: began_ns,
             habits,
@@ -137,6 +166,8 @@ impl UnderWay {
         self.line.request(now, rtt);
         (self.waiting_since_ns, self.requested_ns, self.is_answered) = (Some(now), now, false);
         self.acknowledged_ns = None;
+        let least_rtt_ns = rtt.map_or(0, |rtt| rtt.low_ns);
+        self.done = Done { requested_ns: now, least_rtt_ns, since: None };
     }
 
     /// When the kernel is to be asked again whether all of the request was sent; `None`: it need not be.
@@ -242,12 +273,18 @@ impl UnderWay {
             let is_there =
                 !self.is_answered && self.acknowledged_ns.is_some_and(|known_ns| known_ns <= look.asked_ns);
             let state = look.state.believed(look.since, self.requested_ns, is_there);
+            self.done.seen(state, look.since);
             self.line.look(look.asked_ns, look.at_ns, state);
             Habits::keep(&mut self.habits.looks_ns, look.at_ns.saturating_sub(look.asked_ns));
             if let (ServerState::Working, Some(wait)) = (state, look.wait) {
                 *self.waits.entry(wait).or_default() += 1;
             }
         }
+    }
+
+    /// What is known of when the server was done.
+    pub(crate) fn done(&self) -> Done {
+        Done { least_rtt_ns: self.done.least_rtt_ns.min(self.own_round_trip_ns()), ..self.done }
     }
 
     /// This thread runs: of the pauses that it learns of now the query is told, before anything that comes after them is.

@@ -5,7 +5,6 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -14,21 +13,7 @@ use support::fabric::Fabric;
 use support::mariadb::Mariadb;
 use support::postgres::Postgres;
 use support::probe::assert_sound;
-use support::{FATHOM, Kept, ended, signal, wait_for};
-
-/// `fathom echo --tds` on this host of the fabric, which listens by now.
-fn tds(fabric: &Fabric, host: &str, address: &str) -> (Kept, String) {
-    let mut command = fabric.on(host);
-    command
-        .args(["echo", "--json", "--tds", "--allow", "10.0.0.0/8", "--listen"])
-        .arg(format!("{address}:7007"));
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let listens = |line: &String| line.contains("\"tds\"");
-    assert!(lines.by_ref().take(5).map(|line| line.unwrap()).any(|line| listens(&line)), "it listens");
-    // What it says later is read by nobody, and a closed pipe is none of its troubles here.
-    (Kept(child), format!("mssql://reader@{address}:1433/sales?sslmode=disable"))
-}
+use support::{FATHOM, ended, signal, wait_for};
 
 fn begin(mut command: Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -93,7 +78,7 @@ fn a_run_on_a_path_that_dies_ends_and_says_why() {
     let within = |program: &str| fabric.exec("there", program);
     let Some(postgres) = Postgres::start_with("10.91.3.5", within) else { return };
     let Some(mariadb) = Mariadb::start_with("10.91.3.5", &[], within) else { return };
-    let (_echo, mssql) = tds(&fabric, "there", "10.91.3.5");
+    let (_echo, mssql) = fabric.tds("there", "10.91.3.5");
     let urls = [("postgres", postgres.url()), ("mysql", mariadb.url()), ("mssql", mssql)];
     let begin = |name: &str, arguments: &[&str]| -> Vec<Asked> {
         urls.iter()

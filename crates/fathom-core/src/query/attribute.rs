@@ -323,6 +323,7 @@ pub(super) fn doubts(
     }
     // One that stands still while it is blocked on sending goes on saying so. What says that all is sent is not said by such a one.
     let sending = sum(|doing, seen| doing == Doing::Waiting && seen == Seen::Sending);
+    split.quiet_ns = silent_ns;
     let silent_ns = silent_ns.min(sending);
     split.silent(silent_ns);
     let by_server = of(sent, unseen).max(silent_ns);

@@ -43,15 +43,17 @@ pub struct Split {
     /// From before the first request to the whole answer, processed, in ns.
     pub wall_ns: u64,
     /// The parts by [`Party`].
-    parts: [Part; 3],
+    pub(super) parts: [Part; 3],
     /// Of the wall time so much may be one party's or another's, in ns. A recording does not say it.
     pub open_ns: u64,
     /// Of that so much may be the client's.
-    tied_ns: u64,
+    pub(super) tied_ns: u64,
     /// And so much is open because the path's round trips vary.
-    unsteady_ns: u64,
+    pub(super) unsteady_ns: u64,
     /// And so much because nothing came while the server said that it was sending.
-    silent_ns: u64,
+    pub(super) silent_ns: u64,
+    /// So long nothing came, whatever the server said, and round trips did.
+    pub(super) quiet_ns: u64,
     /// A first wait had no round trip to be compared with.
     pub without_rtt: bool,
     /// Something was sent again, or round trips beside were held up.
@@ -163,6 +165,12 @@ impl Split {
     pub(super) fn may_be(&mut self, party: Party, ns: u64) {
         let part = &mut self.parts[party as usize];
         part.high_ns = part.high_ns.saturating_add(ns).min(self.wall_ns).max(part.ns);
+    }
+
+    /// This side was busy for no longer, or late: however fast it were, no more could be saved.
+    pub(super) fn client_at_most(&mut self, ns: u64) {
+        let client = &mut self.parts[Party::Client as usize];
+        client.high_ns = client.high_ns.min(ns).max(client.ns);
     }
 
     /// So much of what was given to `from` may be one of these's: the estimates stay.

@@ -39,6 +39,13 @@ impl Since {
         (earliest_ns <= at_ns)
             .then(|| Self { earliest_ns, latest_ns: began(at_ns, apart_ns.into()).min(at_ns) })
     }
+
+    /// The same of a server that tells it no finer than by so much, and answered then.
+    #[must_use]
+    pub fn within(self, ns: u64, at_ns: u64) -> Self {
+        let latest_ns = self.latest_ns.saturating_add(ns).min(at_ns);
+        Self { earliest_ns: self.earliest_ns.saturating_sub(ns), latest_ns }
+    }
 }
 
 impl ServerState {

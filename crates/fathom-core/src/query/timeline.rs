@@ -31,6 +31,8 @@ pub struct Timeline {
     /// When it does not run; for how long it did not, and the bytes that came.
     stood: Stood,
     stood_ns: u64,
+    /// For how long this side did anything but wait.
+    worked_ns: u64,
     bytes: u64,
     /// What came, and how fast.
     rate: Rate,
@@ -80,6 +82,7 @@ impl Timeline {
             busy: Busy::default(),
             stood: Stood::default(),
             stood_ns: 0,
+            worked_ns: 0,
             bytes: 0,
             rate: Rate::default(),
             silences: Silences::default(),
@@ -275,6 +278,7 @@ impl Timeline {
             let ns = until_ns - self.now_ns;
             self.busy.go_on(ns, until_ns, is_stood);
             self.stood_ns += if is_stood { ns } else { 0 };
+            self.worked_ns += ns;
             self.now_ns = until_ns;
         }
     }
@@ -338,6 +342,7 @@ impl Timeline {
         split.doubt(Server, &[], late_ns);
         split.doubt(Path, &[], late_ns);
         split.may_be(Client, late_ns);
+        split.client_at_most(self.worked_ns.saturating_add(late_ns));
         split.agree();
         self.round_trips.settle(&mut split);
         split

@@ -1,7 +1,7 @@
 //! The tandem: a server, a path that may be cut, and a client, one turn of a query.
 
 use super::laws::lawful;
-use super::{Room, Rtt, ServerState, Since, Span, Split, Timeline};
+use super::{Room, Rtt, Served, ServerState, Since, Span, Split, Timeline};
 use proptest::prelude::*;
 
 pub(super) const US: u64 = 1_000;
@@ -50,6 +50,9 @@ pub(super) struct World {
     /// The client's kernel tells what was acknowledged, and the server since when it has done what it says.
     pub(super) tells_acknowledged: bool,
     pub(super) says_since: bool,
+    /// The server is asked once more when the answer is whole, and counts for how long it was blocked on sending.
+    pub(super) asks_after: bool,
+    pub(super) counts_waits: bool,
 }
 
 /// From then, for so long.
@@ -133,6 +136,8 @@ impl World {
             servers_pause: None,
             tells_acknowledged: true,
             says_since: true,
+            asks_after: false,
+            counts_waits: false,
         }
     }
 
@@ -238,8 +243,11 @@ impl World {
     }
 
     /// For how long an echo was denied, since the path's round trip was over, and the server was not seen: neither did two looks in a row
-    /// come back in time, nor one since the first bytes.
+    /// come back in time, nor one since the first bytes. One that is asked afterwards tells what the server did meanwhile.
     pub(super) fn denied_ns(&self) -> u64 {
+        if self.asks_after {
+            return 0;
+        }
         let run = self.run();
         let end = *run.done.last().unwrap();
         let (mut seen, mut since) = (vec![], Some(run.segments[0]));
@@ -431,7 +439,20 @@ impl World {
             line.unlooked(look.asked, end);
         }
         let (retransmits, echoes) = self.evidence(end);
-        line.end(end, Some(retransmits), &echoes)
+        let mut split = line.end(end, Some(retransmits), &echoes);
+        if self.asks_after {
+            split.served(0, &self.served(&run, end));
+        }
+        split
+    }
+
+    /// What a look says that is asked for once the answer is whole.
+    fn served(&self, run: &Run, end: u64) -> Served {
+        let (asked, half) = (end + US, self.rtt_ns / 2);
+        let done = *run.put.last().unwrap();
+        let since = Since::of_look(asked, asked + 2 * half, (asked + half - done) as i64).unwrap();
+        let blocked_ns = run.put.iter().zip(&run.made).map(|(put, made)| put - made).sum();
+        Served { since, least_rtt_ns: 2 * half, blocked_ns: self.counts_waits.then_some(blocked_ns) }
     }
 }
 
@@ -448,7 +469,7 @@ pub(super) fn worlds() -> impl Strategy<Value = World> {
         prop_oneof![Just(None), (2 * MS..20 * MS).prop_map(Some)],
         (prop_oneof![3 => Just(0_u32), 1 => 1_u32..4], prop_oneof![Just(None), (0_usize..8).prop_map(Some)]),
         (prop_oneof![3 => Just(true), 1 => Just(false)], prop_oneof![Just(0), Just(40 * MS), 1..40 * MS]),
-        (any::<bool>(), any::<bool>()),
+        (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
     )
         .prop_map(
             |(
@@ -462,7 +483,7 @@ pub(super) fn worlds() -> impl Strategy<Value = World> {
                 look,
                 lost,
                 (known, ack_every_ns),
-                (tells_acknowledged, says_since),
+                (tells_acknowledged, says_since, asks_after, counts_waits),
             )| {
                 World {
                     rtt_ns,
@@ -481,6 +502,8 @@ pub(super) fn worlds() -> impl Strategy<Value = World> {
                     lost_chunk: lost.1,
                     tells_acknowledged,
                     says_since,
+                    asks_after,
+                    counts_waits,
                     ..World::quiet()
                 }
             },

@@ -32,6 +32,7 @@ fn shared(places: &[(u64, u64)]) -> Shared {
         failed: OnceLock::new(),
         thread: OnceLock::new(),
         reopened: 0.into(),
+        afters: Afters::new(places.len(), true),
     }
 }
 

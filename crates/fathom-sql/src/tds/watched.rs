@@ -20,8 +20,10 @@ const UNSEEN: &str = concat!("the server does not show other sessions; ", grant!
 pub(super) fn watch(spid: i32) -> Watch {
     // A session that is there and has no request is done; who may not see it has no row.
     let sql = format!(
-        "SELECT s.session_id, r.status, r.wait_type FROM sys.dm_exec_sessions AS s \
-         LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id WHERE s.session_id = {spid}"
+        "SELECT s.session_id, r.status, r.wait_type, \
+         CASE WHEN s.last_request_end_time > DATEADD(minute, -30, SYSDATETIME()) \
+         THEN DATEDIFF(microsecond, s.last_request_end_time, SYSDATETIME()) END AS idle_us \
+         FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id WHERE s.session_id = {spid}"
     );
     // Of one that never waited there is no row, and of one that may not be seen no session.
     let waits = format!(
@@ -46,12 +48,12 @@ pub(super) fn watch(spid: i32) -> Watch {
 
 /// <https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-exec-requests-transact-sql>.
 fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
-    let Ok([_, status, wait]) = <[Option<String>; 3]>::try_from(answer) else {
+    let Ok([_, status, wait, _]) = <[Option<String>; 4]>::try_from(answer) else {
         return Err(Error::run("the server describes the session by other columns than were asked for"));
     };
     Ok(match (status, wait.as_deref()) {
-        // It has sent everything, or has not taken its request yet: nobody tells which, nor since when.
-        (None, _) => (ServerState::Before, None),
+        // It has sent everything, or has not taken its request yet: since when it has none tells which.
+        (None, _) => (ServerState::Done, None),
         (Some(_), Some(NETWORK)) => (ServerState::Sending, wait),
         (Some(_), _) => (ServerState::Working, wait),
     })
@@ -87,14 +89,14 @@ mod tests {
         assert_eq!(counted(Vec::new()).unwrap(), None);
     }
 
-    /// SQL Server shows no request of one that it has not taken yet, as of one that is over.
+    /// SQL Server shows no request of one that it has not taken yet, as of one that is over; without a time nobody knows which.
     #[test]
     fn a_session_without_a_request_may_not_have_begun() {
         let answer = |status: Option<&str>, wait: Option<&str>| {
-            [Some("51"), status, wait].map(|text| text.map(str::to_owned)).to_vec()
+            [Some("51"), status, wait, None].map(|text| text.map(str::to_owned)).to_vec()
         };
         let server = |status, wait| state(answer(status, wait)).unwrap().0;
-        assert_eq!(server(None, None), ServerState::Before);
+        assert_eq!(server(None, None).believed(None, 5, false), ServerState::Before);
         assert_eq!(server(Some("running"), None), ServerState::Working);
         assert_eq!(server(Some("suspended"), Some("ASYNC_NETWORK_IO")), ServerState::Sending);
     }

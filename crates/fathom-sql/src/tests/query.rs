@@ -54,8 +54,9 @@ fn ask_and_think(login: Login, simple: bool, fetch_size: Option<u32>, think: Dur
             run_queue: fathom_os::pause::RunQueue::of_this_thread(),
             running: None,
             seam: None,
+            before: crate::looks::after::Before::default(),
         };
-        asker.ask(None)
+        asker.ask(None, None)
     })
 }
 

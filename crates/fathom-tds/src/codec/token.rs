@@ -18,6 +18,8 @@ pub enum Type {
     Int,
     /// `bigint`.
     BigInt,
+    /// `int`, or none.
+    MaybeInt,
     /// `varchar` of at most so many bytes.
     VarChar(u16),
     /// `nvarchar` of at most so many characters.
@@ -31,6 +33,8 @@ pub enum Value {
     Int(i32),
     /// `bigint`.
     BigInt(i64),
+    /// `int` of a column that may have none.
+    MaybeInt(Option<i32>),
     /// `nvarchar`.
     Text(String),
     /// No `nvarchar`.
@@ -107,11 +111,13 @@ impl Tokens {
         self.0.extend_from_slice(&(columns.len() as u16).to_le_bytes());
         for (name, kind) in columns {
             // No type of a user; of the flags that it may be null.
-            let flags = u8::from(matches!(kind, Type::NVarChar(_)));
+            let flags = u8::from(matches!(kind, Type::NVarChar(_) | Type::MaybeInt));
             self.0.extend_from_slice(&[0, 0, 0, 0, flags, 0]);
             match kind {
                 Type::Int => self.0.push(0x38),
                 Type::BigInt => self.0.push(0x7F),
+                // INTNTYPE of four bytes (MS-TDS 2.2.5.4.2).
+                Type::MaybeInt => self.0.extend_from_slice(&[0x26, 4]),
                 Type::VarChar(most) => self.characters(0xA7, *most),
                 Type::NVarChar(most) => self.characters(0xE7, 2 * most),
             }
@@ -126,6 +132,11 @@ impl Tokens {
             match value {
                 Value::Int(v) => self.0.extend_from_slice(&v.to_le_bytes()),
                 Value::BigInt(v) => self.0.extend_from_slice(&v.to_le_bytes()),
+                Value::MaybeInt(None) => self.0.push(0),
+                Value::MaybeInt(Some(v)) => {
+                    self.0.push(4);
+                    self.0.extend_from_slice(&v.to_le_bytes());
+                }
                 Value::Null => self.0.extend_from_slice(&[0xFF; 2]),
                 Value::Text(v) => {
                     let units = utf16(v);

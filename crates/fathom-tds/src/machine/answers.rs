@@ -18,6 +18,17 @@ pub enum Doing {
     Blocked,
 }
 
+/// What others see of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// What it does.
+    pub doing: Doing,
+    /// Since when it has no request, by the driver's clock, where that is so.
+    pub idle_ns: u64,
+    /// How long it was held up.
+    pub waits: Waits,
+}
+
 /// What the sender's kernel says of a connection since it was made (`struct tcp_info` in `linux/tcp.h`, Linux 4.10): who held up
 /// what it had to send.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -88,17 +99,25 @@ pub(super) fn transfer(transfer: Option<Transfer>, blocked_ns: u64, of_a_call: b
     tokens
 }
 
-/// What another session does, and how long it was held up; `None`: there is none of this number.
-pub(super) fn seen(seeing: Seeing, seen: Option<(Doing, Waits)>) -> Tokens {
+/// What another session does now, and how long it was held up; `None`: there is none of this number.
+pub(super) fn seen(seeing: Seeing, seen: Option<Seen>, now_ns: u64) -> Tokens {
     let Seeing { number, what, of_a_call } = seeing;
     let mut tokens = Tokens::default();
     let (text, number) = (Type::NVarChar(60), Value::Int(number as i32));
     match what {
         About::Doing => {
-            tokens.columns(&[("session_id", Type::Int), ("status", text), ("wait_type", text)]);
-            if let Some((doing, _)) = seen {
+            tokens.columns(&[
+                ("session_id", Type::Int),
+                ("status", text),
+                ("wait_type", text),
+                ("idle_us", Type::MaybeInt),
+            ]);
+            if let Some(Seen { doing, idle_ns, .. }) = seen {
                 let [status, wait] = shown(doing);
-                tokens.row(&[number, status, wait]);
+                // As many as an `int` holds are 35 minutes.
+                let idle_us = i32::try_from(now_ns.saturating_sub(idle_ns) / 1_000).ok();
+                let idle_us = Value::MaybeInt(idle_us.filter(|_| doing == Doing::Nothing));
+                tokens.row(&[number, status, wait, idle_us]);
             }
         }
         About::Waits => {
@@ -107,7 +126,7 @@ pub(super) fn seen(seeing: Seeing, seen: Option<(Doing, Waits)>) -> Tokens {
                 ("waiting_tasks_count", Type::BigInt),
                 ("wait_time_ms", Type::BigInt),
             ]);
-            if let Some((_, waits)) = seen {
+            if let Some(Seen { waits, .. }) = seen {
                 tokens.row(&[number, Value::BigInt(waits.shown_count as i64), ms(waits.blocked_ns)]);
             }
         }

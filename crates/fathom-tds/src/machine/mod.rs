@@ -17,6 +17,6 @@ mod secure;
 mod session;
 pub mod waits;
 
-pub use answers::{Doing, Transfer};
+pub use answers::{Doing, Seen, Transfer};
 pub use secure::identity;
 pub use session::{Served, Session, Step};

@@ -1,6 +1,6 @@
 //! See [`super`].
 
-use super::answers::{self, About, Doing, Own, Seeing, Transfer};
+use super::answers::{self, About, Doing, Own, Seeing, Seen, Transfer};
 use super::question::{Question, question};
 use super::reply::Reply;
 use super::secure::Secure;
@@ -215,9 +215,9 @@ impl Session {
     }
 
     /// What that session does, and how long it was held up; `None`: there is none of this number.
-    pub fn saw(&mut self, now_ns: u64, seen: Option<(Doing, Waits)>) {
+    pub fn saw(&mut self, now_ns: u64, seen: Option<Seen>) {
         let Some(seeing) = self.seeing.take() else { return };
-        self.reply = Some(Reply::of(answers::seen(seeing, seen), now_ns));
+        self.reply = Some(Reply::of(answers::seen(seeing, seen, now_ns), now_ns));
     }
 
     /// What it does now, where the kernel takes what is sent.

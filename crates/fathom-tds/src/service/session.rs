@@ -3,8 +3,7 @@
 use super::shared::Shared;
 use super::{Ended, Notice};
 use crate::codec::Refusal;
-use crate::machine::waits::Waits;
-use crate::machine::{Doing, Session, Step, Transfer};
+use crate::machine::{Doing, Seen, Session, Step, Transfer};
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::Reactor;
 use fathom_os::socket::transfer_times;
@@ -58,7 +57,7 @@ struct Driver<'a> {
     blocked_ns: Option<u64>,
     /// By which others ask about it, and what they are told.
     number: Option<u32>,
-    told: Option<(Doing, Waits)>,
+    told: Option<Seen>,
     /// When something last moved.
     moved_ns: u64,
     began_ns: u64,
@@ -211,9 +210,12 @@ impl<'a> Driver<'a> {
             }
             None => self.session.doing(now),
         };
-        if let Some(number) = self.number.filter(|_| self.told != Some((doing, waits))) {
-            self.told = Some((doing, waits));
-            self.shared.does(number, Some((doing, waits)));
+        // The last that it sent, or what it has of a request that is not whole.
+        let idle_ns = if doing == Doing::Nothing { self.moved_ns } else { 0 };
+        let seen = Some(Seen { doing, idle_ns, waits });
+        if let Some(number) = self.number.filter(|_| self.told != seen) {
+            self.told = seen;
+            self.shared.does(number, seen);
         }
     }
 

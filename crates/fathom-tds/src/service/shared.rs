@@ -1,8 +1,7 @@
 //! What all sessions share.
 
 use super::{Counts, Notice};
-use crate::machine::Doing;
-use crate::machine::waits::Waits;
+use crate::machine::Seen;
 use rustls::ServerConfig;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,7 @@ pub(super) struct Shared {
     stop: AtomicBool,
     counts: Mutex<Counts>,
     /// What sessions do, and how long they were held up, by their numbers.
-    seen: Mutex<HashMap<u32, (Doing, Waits)>>,
+    seen: Mutex<HashMap<u32, Seen>>,
 }
 
 impl Shared {
@@ -55,7 +54,7 @@ impl Shared {
     }
 
     /// A session does this now, and was held up for so long until now; `None`: it is over.
-    pub(super) fn does(&self, number: u32, seen: Option<(Doing, Waits)>) {
+    pub(super) fn does(&self, number: u32, seen: Option<Seen>) {
         let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match seen {
             Some(seen) => all.insert(number, seen),
@@ -64,7 +63,7 @@ impl Shared {
     }
 
     /// What the session of this number does, and how long it was held up.
-    pub(super) fn seen(&self, number: u32) -> Option<(Doing, Waits)> {
+    pub(super) fn seen(&self, number: u32) -> Option<Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&number).copied()
     }
 

@@ -86,6 +86,20 @@ impl Fabric {
         Kept(child)
     }
 
+    /// `fathom echo --tds` on a host, which listens by now, and its URL.
+    pub(crate) fn tds(&self, host: &str, address: &str) -> (Kept, String) {
+        let mut command = self.on(host);
+        command
+            .args(["echo", "--json", "--tds", "--allow", "10.0.0.0/8", "--listen"])
+            .arg(format!("{address}:7007"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let listens = |line: &String| line.contains("\"tds\"");
+        assert!(lines.by_ref().take(5).map(|line| line.unwrap()).any(|line| listens(&line)), "it listens");
+        // What it says later is read by nobody, and a closed pipe is none of its troubles here.
+        (Kept(child), format!("mssql://reader@{address}:1433/sales?sslmode=disable"))
+    }
+
     /// A probe on a host, with these arguments, separated by blanks, that records into this directory.
     pub(crate) fn probe(&self, host: &str, dir: &str, arguments: &str) -> Probe {
         let mut command = self.on(host);

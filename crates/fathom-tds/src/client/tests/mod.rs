@@ -7,7 +7,7 @@ mod sessions;
 
 use super::{Client, Counts, Event, Login, Trouble, Wanted};
 use crate::machine::waits::Waits;
-use crate::machine::{Doing, Session, Step, identity};
+use crate::machine::{Doing, Seen, Session, Step, identity};
 use fathom_tls::Anybody;
 use rustls::crypto::ring;
 use rustls::version::TLS12;
@@ -39,10 +39,10 @@ fn tls() -> ClientConnection {
 }
 
 /// What another session does, after it was held up for 4.5 s.
-fn blocked() -> (Doing, Waits) {
+fn blocked() -> Seen {
     let mut waits = Waits::default();
     waits.add(4_500_000_000);
-    (Doing::Blocked, waits)
+    Seen { doing: Doing::Blocked, idle_ns: 0, waits }
 }
 
 /// Our client and our server; what either sends comes in pieces of this size.

@@ -17,8 +17,9 @@ fn answers_can_be_read() {
     assert_eq!(row, ["51", "4096", "FALSE"]);
     let state = |number: u32| {
         format!(
-            "SELECT s.session_id, r.status, r.wait_type FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r \
-             ON r.session_id = s.session_id WHERE s.session_id = {number}"
+            "SELECT s.session_id, r.status, r.wait_type, CASE WHEN s.last_request_end_time > DATEADD(minute, -30, SYSDATETIME()) \
+             THEN DATEDIFF(microsecond, s.last_request_end_time, SYSDATETIME()) END AS idle_us \
+             FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id WHERE s.session_id = {number}"
         )
     };
     pair.ask(&state(51));

@@ -1,0 +1,96 @@
+//! What a server says of a query once it is over: since when it has been done with it, and for how long its client's side held it up. It had no
+//! more to do with the query than lies between the request and that moment, whatever was seen of it meanwhile.
+
+use super::Since;
+use super::split::Party::{Client, Path, Server};
+use super::split::Split;
+
+/// What a look says that was asked for once the answer was whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Served {
+    /// Since when the server has been done.
+    pub since: Since,
+    /// No round trip of the path is shorter, ns: the request took as long on its way as the look's question did, or the look's answer back.
+    pub least_rtt_ns: u64,
+    /// It was blocked on sending for so long, as it counts, ns; `None`: nobody knows.
+    pub blocked_ns: Option<u64>,
+}
+
+impl Served {
+    /// So long it had to do with a query that began then, at the most.
+    ///
+    /// The request was taken up no sooner than `there` after it was sent. The look's answer was written no later than `back` before it
+    /// came. Both together are a round trip.
+    fn most_ns(&self, began_ns: u64) -> u64 {
+        self.since.latest_ns.saturating_sub(began_ns).saturating_sub(self.least_rtt_ns)
+    }
+
+    /// So much less it may be.
+    fn unsure_ns(&self) -> u64 {
+        (self.since.latest_ns - self.since.earliest_ns).saturating_sub(self.least_rtt_ns)
+    }
+}
+
+/// Of the wall time, what may be neglected.
+const LITTLE: f64 = 0.05;
+
+impl Split {
+    /// Heeds what the server says of the query, which began then.
+    ///
+    /// That it was blocked is what is most likely, and no bound: a server that gets no processor when there is room again, or stands still,
+    /// counts that as a wait for its client, too.
+    pub fn served(&mut self, began_ns: u64, served: &Served) {
+        let most_ns = served.most_ns(began_ns);
+        self.server_at_most(most_ns);
+        let server = self.part(Server);
+        // Where nothing was on its way for longer than usual it worked all the time until then, but for what it was blocked for.
+        let known_ns = served.blocked_ns.filter(|_| self.quiet_ns == 0 && !self.was_held_up);
+        let open_ns = match known_ns {
+            Some(blocked_ns) => {
+                let likely_ns = most_ns.saturating_sub(blocked_ns);
+                self.shift(Server, Path, server.ns.saturating_sub(likely_ns));
+                // What came after it was done is what others were behind with: where that is little nobody else was slower.
+                let behind_ns =
+                    (self.wall_ns - most_ns.min(self.wall_ns)).saturating_sub(served.least_rtt_ns);
+                if blocked_ns.max(behind_ns) <= (self.wall_ns as f64 * LITTLE) as u64 {
+                    self.shift(Path, Server, likely_ns.saturating_sub(server.ns));
+                    served.unsure_ns()
+                } else {
+                    likely_ns.clamp(server.low_ns, server.high_ns) - server.low_ns
+                }
+            }
+            None => server.high_ns - server.low_ns,
+        };
+        // The path has what the two others have not: no more is open than theirs.
+        let client = self.part(Client);
+        let tied_ns = self.tied_ns.min(client.high_ns - client.low_ns);
+        self.open_ns = self.open_ns.min(tied_ns.saturating_add(open_ns));
+        self.tied_ns = self.tied_ns.min(self.open_ns);
+        self.unsteady_ns = self.unsteady_ns.min(self.open_ns);
+        self.silent_ns = self.silent_ns.min(self.open_ns);
+    }
+
+    /// The server has no more than that; what it had beyond is rather the path's, because this side waited for it.
+    fn server_at_most(&mut self, ns: u64) {
+        let server = &mut self.parts[Server as usize];
+        if server.high_ns <= ns {
+            return;
+        }
+        let (sure_ns, moved_ns) = (server.low_ns.saturating_sub(ns), server.ns.saturating_sub(ns));
+        server.high_ns = ns;
+        server.low_ns -= sure_ns;
+        server.ns -= moved_ns;
+        let server = *server;
+        let path = &mut self.parts[Path as usize];
+        path.ns += moved_ns;
+        path.high_ns = path.high_ns.saturating_add(sure_ns).max(path.ns);
+        let (path, client) = (*path, self.part(Client));
+        // What neither of the two others can have had.
+        let left = |a: u64, b: u64| self.wall_ns.saturating_sub(a).saturating_sub(b);
+        let path_low_ns = path.low_ns.max(left(server.high_ns, client.high_ns));
+        let client_low_ns = client.low_ns.max(left(server.high_ns, path.high_ns));
+        self.parts[Path as usize].low_ns = path_low_ns;
+        self.parts[Client as usize].low_ns = client_low_ns;
+        self.agree();
+    }
+}
