@@ -70,15 +70,24 @@ fn what_a_narrow_path_takes_to_carry_a_request_is_not_the_servers() {
     }
 }
 
-/// A server's kernel may put the acknowledgement of the last bytes off for 40 ms, while its process has not answered.
+/// A server's kernel may put the acknowledgement of the last bytes off for 40 ms, while its process has not answered: a fifth of what that
+/// takes here. It does so once on a connection, near its beginning, so that each is asked one query.
 #[test]
 fn what_a_server_takes_to_answer_a_large_request_is_not_the_paths() {
     let Some(server) = Postgres::start() else { return };
-    let query = format!("SELECT pg_sleep(0.2), length('{}')", "x".repeat(200_001));
+    let query = format!("SELECT pg_sleep(0.2), length('{}')", "x".repeat(66_000));
     for url in [server.url(), server.url_of_who_may_not_look()] {
-        let arguments = ["--query", "-", "--count", "5", "--json"];
+        let arguments = ["--query", "-", "--connections", "5", "--count", "1", "--json"];
         let outcome = ask(postgres::sql(Command::new(FATHOM), &url, &arguments), &query);
-        assert_eq!(outcome["verdict"]["party"], "server", "{outcome:#}");
-        assert!(share(&outcome, "path") < 0.08, "{outcome:#}");
+        let of = |figure: &Value| figure.as_f64().unwrap_or_else(|| panic!("{outcome:#}"));
+        assert_eq!(outcome["wall_ns"]["count"], 5, "{outcome:#}");
+        assert_ne!(outcome["verdict"]["party"], "path", "{outcome:#}");
+        assert!(of(&outcome["shares"]["path"]["low"]) < 0.02, "{outcome:#}");
+        // On a busy machine some have no split, which the shares take half of what is open of; or none has one.
+        let Some(path_ns) = outcome["path_ns"]["p50"].as_f64() else { continue };
+        // When all was sent this side sees as late as it runs; half of all values are at most twice their mean.
+        let late_ns = 2.0 * of(&outcome["kept_from_running_ns"]) / of(&outcome["path_ns"]["count"]);
+        // Of a query that has a split up to a quarter is open, of which the path may have half. The rest is for the kernel's tick.
+        assert!(path_ns < 0.15 * of(&outcome["wall_ns"]["p50"]) + late_ns, "{outcome:#}");
     }
 }
