@@ -97,7 +97,8 @@ impl World {
         let (state, since) = self.says(taken_up + read);
         let lasted = self.clock(taken_up) - self.clock(since);
         let since = Since::of_look(asked, taken_up + read + self.back_ns + late, lasted);
-        if let (ServerState::Done, Some(since)) = (state.believed(since, REQUEST, false), since) {
+        // There was an answer: it came to be done after the request.
+        if let (ServerState::Done, Some(since)) = (state, since) {
             let least_rtt_ns = self.there_ns + self.back_ns;
             split
                 .served(REQUEST, &Served { since, least_rtt_ns, blocked_ns: self.counts_waits.then_some(0) });

@@ -81,9 +81,11 @@ impl Done {
         self.since = self.since.into_iter().chain(since).min_by_key(|since| since.latest_ns);
     }
 
-    /// A look came that was asked for once the answer was whole.
+    /// A look came that was asked for once the answer was whole: that the server is done is sure then, and it came to it after the request. One
+    /// that says otherwise is of a clock that was set, or of another session.
     pub(crate) fn seen_after(&mut self, look: &Look) {
-        self.seen(look.state.believed(look.since, self.requested_ns, false), look.since);
+        let since = look.since.filter(|since| since.latest_ns >= self.requested_ns);
+        self.seen(look.state, since);
     }
 
     /// What the server said of the query, in which it was blocked on sending for so long; `None`: nothing.

@@ -11,7 +11,7 @@ use support::fabric::Fabric;
 use support::postgres::{self, Postgres};
 use support::probe::assert_sound;
 
-/// A hundred kilobytes take 16 ms on the way, beside the round trip of 20 ms, which a look takes too.
+/// Twelve kilobytes take 5 ms on the way.
 const PATH: &str = r#"
 format = 1
 [[host]]
@@ -24,7 +24,7 @@ address = "10.91.10.5"
 label = "wide"
 from = "here"
 to = "there"
-both = { delay = "10ms", rate = "50Mbit/s", queue = "4MiB" }
+both = { delay = "1ms", rate = "20Mbit/s", queue = "4MiB" }
 "#;
 const COUNT: u64 = 20;
 
@@ -48,7 +48,7 @@ fn what_a_path_takes_to_carry_a_short_answer_of_postgres_is_not_the_servers() {
         return;
     };
     let dir = fabric.path("postgres");
-    let (count, query) = (count(), "SELECT pg_catalog.repeat('x', 100000)");
+    let (count, query) = (count(), "SELECT pg_catalog.repeat('x', 12000)");
     let arguments = ["--query", query, "--count", &count, "--json", "--record", dir.to_str().unwrap()];
     let outcome = result(&postgres::sql(fabric.on("here"), &server.url(), &arguments).output().unwrap());
     is_not_the_servers(&dir, &outcome);
@@ -61,7 +61,7 @@ fn what_a_path_takes_to_carry_a_short_answer_of_sql_server_is_not_the_servers() 
     let dir = fabric.path("mssql");
     let count = count();
     let arguments =
-        ["--rows", "100", "--row-bytes", "1000", "--count", &count, "--json", "--quiet", "--record"];
+        ["--rows", "12", "--row-bytes", "1000", "--count", &count, "--json", "--quiet", "--record"];
     let mut command: Command = fabric.on("here");
     command.args(["sql", &url]).args(arguments).arg(&dir).stdin(Stdio::null());
     let outcome = result(&command.output().unwrap());
