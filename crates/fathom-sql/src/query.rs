@@ -217,7 +217,7 @@ impl Asker<'_> {
         let rtt_ns = rtt.map_or(0, |rtt| rtt.high_ns);
         let takes_ns = AFTER_NS.saturating_add(rtt_ns.saturating_mul(4));
         let is_time = next_ns.is_none_or(|next_ns| mono_ns().saturating_add(takes_ns) < next_ns);
-        let after = looks.filter(|_| is_time).and_then(|looks| looks.after(rtt_ns));
+        let after = looks.filter(|_| is_time).and_then(|looks| looks.after(rtt_ns, &self.stop));
         let counted = after.as_ref().and_then(|after| after.counted.as_ref());
         let blocked_ns = self.before.blocked_ns(counted);
         done.seen_after(&after?.look);

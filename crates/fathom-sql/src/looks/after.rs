@@ -6,17 +6,20 @@ use super::{Look, Looks, Shared};
 use crate::lock::lock;
 use crate::login::Login;
 use crate::protocol::{Protocol, Watch};
-use crate::{Error, looks};
+use crate::{Error, Stop, looks};
 use fathom_core::query::Counted;
 use fathom_os::clock::mono_ns;
 use std::collections::VecDeque;
 use std::mem::replace;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Of whoever waits for one: a server that is so busy is left alone.
-const WITHIN: Duration = Duration::from_millis(100);
+/// Nobody waits longer for one, beyond round trips: a server that is so busy is left alone.
+const WITHIN_NS: u64 = 100_000_000;
+/// How long a wait lasts before somebody looks whether the run is to end.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What is asked for.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(super) struct Afters {
     asked: Mutex<VecDeque<(usize, Sender<After>)>>,
     /// None is made before that, and what may be made sooner.
     credit: Mutex<(u64, Credit)>,
+    /// One was not answered in time, and whoever looks is not back: nobody waits for another.
+    is_late: AtomicBool,
     /// The server tells since when it has done what it does.
     tells_since: bool,
 }
@@ -39,21 +44,25 @@ pub(crate) struct After {
 impl Afters {
     pub(super) fn new(connections: usize, tells_since: bool) -> Self {
         let now = mono_ns();
-        Self {
-            asked: Mutex::default(),
-            credit: Mutex::new((now, Credit::new(connections, now))),
-            tells_since,
-        }
+        let credit = Mutex::new((now, Credit::new(connections, now)));
+        Self { asked: Mutex::default(), credit, is_late: AtomicBool::new(false), tells_since }
     }
 
-    /// The next that is asked for.
+    /// Whoever looks is back, and takes the next that is asked for.
     pub(super) fn next(&self) -> Option<(usize, Sender<After>)> {
+        self.is_late.store(false, Ordering::Relaxed);
         lock(&self.asked).pop_front()
+    }
+
+    /// Nobody waits for it any more.
+    fn forget(&self, at: usize) {
+        self.is_late.store(true, Ordering::Relaxed);
+        lock(&self.asked).retain(|(of, _)| *of != at);
     }
 
     fn may_be(&self, now: u64) -> bool {
         let (free_ns, credit) = &mut *lock(&self.credit);
-        let may_be = self.tells_since && *free_ns <= now;
+        let may_be = self.tells_since && *free_ns <= now && !self.is_late.load(Ordering::Relaxed);
         if may_be {
             *free_ns = credit.take(now);
         }
@@ -62,15 +71,28 @@ impl Afters {
 }
 
 impl Looks {
-    /// Looks at the session, whose query is over, over a path with such a round trip; `None`: nobody does, or not in time.
-    pub(crate) fn after(&self, rtt_ns: u64) -> Option<After> {
-        if self.failure().is_some() || !self.shared.afters.may_be(mono_ns()) {
+    /// Looks at the session, whose query is over, over a path with such a round trip; `None`: nobody does, or not in time, or the user wants
+    /// the run to end.
+    pub(crate) fn after(&self, rtt_ns: u64, stop: &Stop) -> Option<After> {
+        let (afters, now) = (&self.shared.afters, mono_ns());
+        if self.failure().is_some() || !afters.may_be(now) {
             return None;
         }
         let (tells, seen) = channel();
-        lock(&self.shared.afters.asked).push_back((self.at, tells));
+        lock(&afters.asked).push_back((self.at, tells));
         self.shared.wake();
-        seen.recv_timeout(WITHIN + 4 * Duration::from_nanos(rtt_ns)).ok()
+        let until_ns = now.saturating_add(WITHIN_NS).saturating_add(rtt_ns.saturating_mul(4));
+        loop {
+            match seen.recv_timeout(PATIENCE) {
+                Ok(after) => return Some(after),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if stop.times() == 0 && mono_ns() < until_ns => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    afters.forget(self.at);
+                    return None;
+                }
+            }
+        }
     }
 }
 
