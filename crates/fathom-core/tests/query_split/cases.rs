@@ -41,6 +41,44 @@ fn each_party_is_found() {
     }
 }
 
+/// A query that is over before anybody looked: what its server says afterwards is a bound, and where it counts what it was blocked for, an
+/// estimate.
+#[test]
+fn a_short_query_is_told_by_what_the_server_says_afterwards() {
+    let short = World {
+        rtt_ns: 2 * MS,
+        make_ns: 10 * US,
+        wire_ns: 100 * US,
+        process_ns: 10 * US,
+        chunks: 60,
+        send_buffer: 64,
+        window: 64,
+        ..World::quiet()
+    };
+    let unasked = short.split();
+    assert!(
+        unasked.part(Party::Server).high_ns * 2 > unasked.wall_ns && unasked.why_not().is_some(),
+        "{unasked:?}"
+    );
+    let told = World { asks_after: true, ..short.clone() }.split();
+    assert_eq!(told.part(Party::Server).high_ns, short.servers_ns() + told_within(&short));
+    assert_eq!(verdict(&told), (Some(Party::Path), Confidence::High), "{told:?}");
+    // One that is blocked most of the time, and counts it.
+    let blocked = World { send_buffer: 2, asks_after: true, counts_waits: true, ..short.clone() }.split();
+    assert!(blocked.part(Party::Server).high_ns * 2 > blocked.wall_ns, "no bound: {blocked:?}");
+    assert_eq!(verdict(&blocked), (Some(Party::Path), Confidence::Medium), "{blocked:?}");
+    // And one that works all the time.
+    let slow = World { make_ns: 200 * US, asks_after: true, counts_waits: true, ..short }.split();
+    assert_eq!(verdict(&slow).0, Some(Party::Server), "{slow:?}");
+}
+
+/// By how much the two clocks may run apart while the server is asked.
+fn told_within(world: &World) -> u64 {
+    let done_ns = world.rtt_ns / 2 + world.servers_ns();
+    let asked_ns = world.wall() + US;
+    (world.rtt_ns + asked_ns + world.rtt_ns / 2 - done_ns) / 1_000 + 1_000
+}
+
 /// Found among 500,000 worlds: bounds were too wide where more was known. What was hidden while there was no room was doubted twice, a
 /// tie's hidden time was the client's twice, a bound contradicted the two others, and lateness made waits longer of which a share
 /// is taken.
