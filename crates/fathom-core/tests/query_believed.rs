@@ -99,9 +99,10 @@ impl World {
         let since = Since::of_look(asked, taken_up + read + self.back_ns + late, lasted);
         // There was an answer: it came to be done after the request.
         if let (ServerState::Done, Some(since)) = (state, since) {
-            let least_rtt_ns = self.there_ns + self.back_ns;
-            split
-                .served(REQUEST, &Served { since, least_rtt_ns, blocked_ns: self.counts_waits.then_some(0) });
+            let rtt_ns = self.there_ns + self.back_ns;
+            let blocked_ns = self.counts_waits.then_some(0);
+            let served = Served { since, least_rtt_ns: rtt_ns, most_rtt_ns: rtt_ns, blocked_ns };
+            split.served(REQUEST, &served);
         }
     }
 }

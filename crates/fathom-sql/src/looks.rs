@@ -47,6 +47,8 @@ pub(crate) struct Look {
     pub(crate) state: ServerState,
     /// Since when it has done so, as far as the server tells.
     pub(crate) since: Option<Since>,
+    /// That is when its last request was over.
+    pub(crate) is_rest: bool,
     /// `IO/DataFileRead`: what the backend waited for, where it waited for anything.
     pub(crate) wait: Option<String>,
 }
@@ -358,6 +360,8 @@ impl Shared {
             if let Some((at, after)) = self.afters.next() {
                 match self.look_after(&mut **session, at, &after, login) {
                     Ok(()) => {}
+                    // Who ended the run did not want to know.
+                    Err(_) if stop.times() > 1 || stop.is_over() => return Ok(()),
                     Err(error) if error.passes() => {
                         if !self.again(session, open, login, stop)? {
                             return Ok(());
@@ -412,6 +416,7 @@ impl Shared {
                     place.next_ns.store(next_ns, Ordering::SeqCst);
                     place.is_listed.store(true, Ordering::SeqCst);
                     place.worked(look.state, began_ns);
+                    self.afters.learn(&look);
                     // Nobody may be there to hear it any more.
                     _ = tells[at].send(look);
                     place.has_told.store(true, Ordering::SeqCst);
@@ -446,8 +451,9 @@ fn look(
             if is_listed { Error::Gone(watch.gone.clone()) } else { Error::run(watch.unlisted.clone()) };
         return Ok(Err(error));
     }
-    let since = session.lasted_ns(&answer).and_then(|(lasted_ns, within_ns)| {
-        Some(Since::of_look(asked_ns, at_ns, lasted_ns)?.within(within_ns, at_ns))
-    });
-    Ok((watch.read)(answer).map(|(state, wait)| Look { at_ns, asked_ns, state, since, wait }))
+    let lasted = session.lasted(&answer);
+    let is_rest = lasted.is_some_and(|lasted| lasted.is_rest);
+    let since = lasted
+        .and_then(|lasted| Some(Since::of_look(asked_ns, at_ns, lasted.ns)?.within(lasted.within_ns, at_ns)));
+    Ok((watch.read)(answer).map(|(state, wait)| Look { at_ns, asked_ns, state, since, is_rest, wait }))
 }

@@ -4,7 +4,7 @@ use crate::cancel::cancel;
 use crate::channel::Channel;
 use crate::error::Refusal;
 use crate::login::Login;
-use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
+use crate::protocol::{Facts, Lasted, Protocol, Seen, Step, Watch};
 use crate::reader::Item;
 use crate::session::Session;
 use crate::statement::{Dialect, has_parameters, is_several};
@@ -156,8 +156,11 @@ impl Protocol for Session {
         })
     }
 
-    fn lasted_ns(&self, answer: &[Option<String>]) -> Option<(i64, u64)> {
-        Some((answer.get(3)?.as_ref()?.parse::<i64>().ok()?.checked_mul(1_000)?, 0))
+    fn lasted(&self, answer: &[Option<String>]) -> Option<Lasted> {
+        let ns = answer.get(3)?.as_ref()?.parse::<i64>().ok()?.checked_mul(1_000)?;
+        // One that waits for more of a batch has been active since its last message, however much it did then.
+        let is_rest = answer[0].as_ref().is_some_and(|state| state.starts_with("idle"));
+        Some(Lasted { ns, within_ns: 0, is_rest })
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {

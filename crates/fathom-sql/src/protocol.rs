@@ -60,8 +60,8 @@ pub(crate) trait Protocol: Send {
     fn watch(&mut self, login: &Login) -> Result<Watch, Error>;
 
     /// For how long the server had done, by its own clock, what this answer to [`Protocol::watch`]'s question says, when it took the
-    /// question up, in ns, and no finer than by so much; `None`: it does not tell.
-    fn lasted_ns(&self, _answer: &[Option<String>]) -> Option<(i64, u64)> {
+    /// question up; `None`: it does not tell.
+    fn lasted(&self, _answer: &[Option<String>]) -> Option<Lasted> {
         None
     }
 
@@ -73,6 +73,16 @@ pub(crate) trait Protocol: Send {
 
     /// What the login came to.
     fn facts(&mut self) -> Facts;
+}
+
+/// For how long a server had done something, by its own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lasted {
+    pub(crate) ns: i64,
+    /// It tells no finer than by so much.
+    pub(crate) within_ns: u64,
+    /// It began when the last request was over.
+    pub(crate) is_rest: bool,
 }
 
 /// A question to the server, and what its answer says.

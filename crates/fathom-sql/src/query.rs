@@ -33,6 +33,9 @@ const SEAM_NS: u64 = 100_000;
 
 /// A server is asked what it did for queries that took so long, and where there is so long until the next.
 const AFTER_NS: u64 = 3_000_000;
+/// Nobody waits longer for the answer, beyond four round trips, and in all: a server that is so busy is left alone.
+const AFTER_WITHIN_NS: u64 = 100_000_000;
+const AFTER_AT_MOST_NS: u64 = 1_000_000_000;
 
 /// Of an answer that had come before its request.
 const STALE: &str = "an answer that was there before anything was asked";
@@ -214,13 +217,16 @@ impl Asker<'_> {
         let looks = self.looks.as_ref().filter(|_| is_whole && is_open(split) && self.stop.times() == 0);
         // A batch that had to be ended by itself was done with only then.
         let looks = looks.filter(|_| self.session.after(self.config).is_none());
-        let rtt_ns = rtt.map_or(0, |rtt| rtt.high_ns);
-        let takes_ns = AFTER_NS.saturating_add(rtt_ns.saturating_mul(4));
-        let is_time = next_ns.is_none_or(|next_ns| mono_ns().saturating_add(takes_ns) < next_ns);
-        let after = looks.filter(|_| is_time).and_then(|looks| looks.after(rtt_ns, &self.stop));
+        let (now, rtt_ns) = (mono_ns(), rtt.map_or(0, |rtt| rtt.ns).saturating_mul(4));
+        let until_ns = next_ns.unwrap_or(u64::MAX);
+        let is_time = now.saturating_add(AFTER_NS).saturating_add(rtt_ns) < until_ns;
+        let until_ns = until_ns.min(now + (AFTER_WITHIN_NS + rtt_ns).min(AFTER_AT_MOST_NS));
+        let after = looks.filter(|_| is_time).and_then(|looks| looks.after(until_ns, &self.stop));
         let counted = after.as_ref().and_then(|after| after.counted.as_ref());
         let blocked_ns = self.before.blocked_ns(counted);
-        done.seen_after(&after?.look);
+        let look = after?.look;
+        self.habits.looked(&look);
+        done.seen_after(&look);
         done.served(blocked_ns)
     }
 

@@ -12,6 +12,8 @@ pub struct Served {
     pub since: Since,
     /// No round trip of the path is shorter, ns: the request took as long on its way as the look's question did, or the look's answer back.
     pub least_rtt_ns: u64,
+    /// A usual one takes no more, ns.
+    pub most_rtt_ns: u64,
     /// It was blocked on sending for so long, as it counts, ns; `None`: nobody knows.
     pub blocked_ns: Option<u64>,
 }
@@ -25,9 +27,11 @@ impl Served {
         self.since.latest_ns.saturating_sub(began_ns).saturating_sub(self.least_rtt_ns)
     }
 
-    /// So much less it may be.
+    /// By so much that most may be more than it was: the request may have been longer on its way than it had to be, and nobody knows when the
+    /// look was taken up.
     fn unsure_ns(&self) -> u64 {
-        (self.since.latest_ns - self.since.earliest_ns).saturating_sub(self.least_rtt_ns)
+        let look_ns = (self.since.latest_ns - self.since.earliest_ns).saturating_sub(self.least_rtt_ns);
+        look_ns.saturating_add(self.most_rtt_ns.saturating_sub(self.least_rtt_ns))
     }
 }
 
@@ -44,7 +48,8 @@ impl Split {
         self.server_at_most(most_ns);
         let server = self.part(Server);
         // Where nothing was on its way for longer than usual it worked all the time until then, but for what it was blocked for.
-        let known_ns = served.blocked_ns.filter(|_| self.quiet_ns == 0 && !self.was_held_up);
+        let known_ns =
+            served.blocked_ns.filter(|_| self.quiet_ns == 0 && self.was_well && self.unsteady_ns == 0);
         let open_ns = match known_ns {
             Some(blocked_ns) => {
                 let likely_ns = most_ns.saturating_sub(blocked_ns);

@@ -58,6 +58,8 @@ pub struct Split {
     pub without_rtt: bool,
     /// Something was sent again, or round trips beside were held up.
     pub(super) was_held_up: bool,
+    /// It is known that nothing was.
+    pub(super) was_well: bool,
     /// What a recording says.
     recorded: Option<Recorded>,
 }

@@ -313,6 +313,7 @@ impl Timeline {
         let most_ns = if retransmits == Some(0) { suffered_ns } else { u64::MAX };
         let mut held_up = HeldUp { was: was_held_up, most_ns };
         let mut split = self.sure;
+        split.was_well = !was_held_up;
         split.was_held_up = is_disturbed || retransmits.is_some_and(|segments| segments > 0);
         split.wall_ns = self.now_ns - self.began_ns;
         // Where no look saw that the server had the request before it was sent.

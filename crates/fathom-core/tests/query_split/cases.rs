@@ -72,6 +72,24 @@ fn a_short_query_is_told_by_what_the_server_says_afterwards() {
     assert_eq!(verdict(&slow).0, Some(Party::Server), "{slow:?}");
 }
 
+/// A path whose round trips vary took long to carry the request: that the server was done late makes it none of its time.
+#[test]
+fn a_request_that_was_late_is_not_what_the_server_took() {
+    let rtt =
+        Rtt { low_ns: 2 * MS, ns: 8 * MS, high_ns: 20 * MS, mean_ns: 8 * MS, deviation_ns: 5 * MS, of: 16 };
+    let mut line = Timeline::new(0);
+    line.request(0, Some(rtt));
+    line.received(Some((0, 16 * MS)), 100);
+    let mut split = line.end(16 * MS, Some(0), &[]);
+    // The request took 14 ms, the server 1 ms, the answer 1 ms.
+    let since = Since { earliest_ns: 15 * MS, latest_ns: 17 * MS };
+    let served = Served { since, least_rtt_ns: 2 * MS, most_rtt_ns: rtt.high_ns, blocked_ns: Some(0) };
+    split.served(0, &served);
+    lawful(&split, 16 * MS, 0);
+    assert_eq!(split.estimates(), None, "{split:?}");
+    assert_eq!(verdict(&split).0, None, "{split:?}");
+}
+
 /// By how much the two clocks may run apart while the server is asked.
 fn told_within(world: &World) -> u64 {
     let done_ns = world.rtt_ns / 2 + world.servers_ns();

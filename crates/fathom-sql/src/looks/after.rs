@@ -16,8 +16,6 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Nobody waits longer for one, beyond round trips: a server that is so busy is left alone.
-const WITHIN_NS: u64 = 100_000_000;
 /// How long a wait lasts before somebody looks whether the run is to end.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -29,8 +27,10 @@ pub(super) struct Afters {
     credit: Mutex<(u64, Credit)>,
     /// One was not answered in time, and whoever looks is not back: nobody waits for another.
     is_late: AtomicBool,
-    /// The server tells since when it has done what it does.
-    tells_since: bool,
+    /// The server tells since when it has been at rest, as far as that was seen.
+    tells_since: AtomicBool,
+    /// It counts nothing, or does not show it.
+    counts_nothing: AtomicBool,
 }
 
 /// What it says.
@@ -45,7 +45,13 @@ impl Afters {
     pub(super) fn new(connections: usize, tells_since: bool) -> Self {
         let now = mono_ns();
         let credit = Mutex::new((now, Credit::new(connections, now)));
-        Self { asked: Mutex::default(), credit, is_late: AtomicBool::new(false), tells_since }
+        Self {
+            asked: Mutex::default(),
+            credit,
+            is_late: AtomicBool::new(false),
+            tells_since: AtomicBool::new(tells_since),
+            counts_nothing: AtomicBool::new(false),
+        }
     }
 
     /// Whoever looks is back, and takes the next that is asked for.
@@ -60,9 +66,17 @@ impl Afters {
         lock(&self.asked).retain(|(of, _)| *of != at);
     }
 
+    /// What a look tells of all: whether the server says since when it has been at rest.
+    pub(super) fn learn(&self, look: &Look) {
+        if look.is_rest && look.since.is_some() {
+            self.tells_since.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn may_be(&self, now: u64) -> bool {
         let (free_ns, credit) = &mut *lock(&self.credit);
-        let may_be = self.tells_since && *free_ns <= now && !self.is_late.load(Ordering::Relaxed);
+        let is_of_use = self.tells_since.load(Ordering::Relaxed) && !self.is_late.load(Ordering::Relaxed);
+        let may_be = is_of_use && *free_ns <= now;
         if may_be {
             *free_ns = credit.take(now);
         }
@@ -71,9 +85,9 @@ impl Afters {
 }
 
 impl Looks {
-    /// Looks at the session, whose query is over, over a path with such a round trip; `None`: nobody does, or not in time, or the user wants
-    /// the run to end.
-    pub(crate) fn after(&self, rtt_ns: u64, stop: &Stop) -> Option<After> {
+    /// Looks at the session, whose query is over, and waits for that until then at the most; `None`: nobody looks, or not in time, or the user
+    /// wants the run to end.
+    pub(crate) fn after(&self, until_ns: u64, stop: &Stop) -> Option<After> {
         let (afters, now) = (&self.shared.afters, mono_ns());
         if self.failure().is_some() || !afters.may_be(now) {
             return None;
@@ -81,9 +95,9 @@ impl Looks {
         let (tells, seen) = channel();
         lock(&afters.asked).push_back((self.at, tells));
         self.shared.wake();
-        let until_ns = now.saturating_add(WITHIN_NS).saturating_add(rtt_ns.saturating_mul(4));
         loop {
-            match seen.recv_timeout(PATIENCE) {
+            let left = Duration::from_nanos(until_ns.saturating_sub(mono_ns()));
+            match seen.recv_timeout(left.min(PATIENCE)) {
                 Ok(after) => return Some(after),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) if stop.times() == 0 && mono_ns() < until_ns => {}
@@ -106,21 +120,42 @@ impl Shared {
         login: &Login,
     ) -> Result<(), Error> {
         let watch = lock(&self.places[at].watch).clone();
-        let Ok(look) = looks::look(session, &watch, true, login)? else { return Ok(()) };
-        let counted = counted(session, &watch, login)?;
+        let look = match looks::look(session, &watch, true, login)? {
+            Ok(look) => look,
+            Err(error) => {
+                // Of a session that has another in its place by now it says nothing.
+                let current = lock(&self.places[at].watch);
+                if Arc::ptr_eq(&current, &watch) {
+                    *lock(&self.places[at].failed) = Some(error);
+                }
+                return Ok(());
+            }
+        };
+        self.afters.learn(&look);
+        let counted = self.counted(session, &watch, login)?;
         // Whoever asked may have waited long enough.
         _ = tells.send(After { look, counted });
         Ok(())
     }
-}
 
-fn counted(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Option<Counted>, Error> {
-    let Some(waits) = &watch.waits else { return Ok(None) };
-    match session.ask(&waits.sql, login) {
-        Ok(answer) => Ok((waits.read)(answer).ok().flatten()),
-        Err(error) if error.passes() => Err(error),
-        // An older server has no such view.
-        Err(_) => Ok(None),
+    fn counted(
+        &self,
+        session: &mut dyn Protocol,
+        watch: &Watch,
+        login: &Login,
+    ) -> Result<Option<Counted>, Error> {
+        let counts_nothing = &self.afters.counts_nothing;
+        let Some(waits) = watch.waits.as_ref().filter(|_| !counts_nothing.load(Ordering::Relaxed)) else {
+            return Ok(None);
+        };
+        let counted = match session.ask(&waits.sql, login) {
+            Ok(answer) => (waits.read)(answer).ok().flatten(),
+            // An older server has no such view.
+            Err(_) if session.is_ready() => None,
+            Err(error) => return Err(error),
+        };
+        counts_nothing.store(counted.is_none(), Ordering::Relaxed);
+        Ok(counted)
     }
 }
 

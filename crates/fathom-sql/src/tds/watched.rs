@@ -22,6 +22,7 @@ pub(super) fn watch(spid: i32) -> Watch {
     let sql = format!(
         "SELECT s.session_id, r.status, r.wait_type, \
          CASE WHEN s.last_request_end_time > DATEADD(minute, -30, SYSDATETIME()) \
+         AND s.last_request_end_time < DATEADD(minute, 30, SYSDATETIME()) \
          THEN DATEDIFF(microsecond, s.last_request_end_time, SYSDATETIME()) END AS idle_us \
          FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id WHERE s.session_id = {spid}"
     );

@@ -52,6 +52,7 @@ pub struct Source {
 /// As `fathom sql` asks what the server does for another session; its number follows.
 const STATE: &str = "select s.session_id, r.status, r.wait_type, \
                      case when s.last_request_end_time > dateadd(minute, -30, sysdatetime()) \
+                     and s.last_request_end_time < dateadd(minute, 30, sysdatetime()) \
                      then datediff(microsecond, s.last_request_end_time, sysdatetime()) end as idle_us from sys.dm_exec_sessions as s left join sys.dm_exec_requests as r \
                      on r.session_id = s.session_id where s.session_id =";
 

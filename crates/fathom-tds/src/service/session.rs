@@ -58,8 +58,9 @@ struct Driver<'a> {
     /// By which others ask about it, and what they are told.
     number: Option<u32>,
     told: Option<Seen>,
-    /// When something last moved.
+    /// When something last moved, and when the kernel last took something.
     moved_ns: u64,
+    sent_ns: u64,
     began_ns: u64,
     shared: &'a Shared,
 }
@@ -80,8 +81,20 @@ impl<'a> Driver<'a> {
         };
         let (events, now) = (Events::with_capacity(4), mono_ns());
         let (blocked_ns, told) = (None, None);
-        let (moved_ns, began_ns) = (now, now);
-        Ok(Self { stream, reactor, events, session, blocked_ns, number, told, moved_ns, began_ns, shared })
+        let (moved_ns, sent_ns, began_ns) = (now, now, now);
+        Ok(Self {
+            stream,
+            reactor,
+            events,
+            session,
+            blocked_ns,
+            number,
+            told,
+            moved_ns,
+            sent_ns,
+            began_ns,
+            shared,
+        })
     }
 
     fn run(mut self, peer: SocketAddr, has_room: bool) {
@@ -172,8 +185,10 @@ impl<'a> Driver<'a> {
                 Step::Send(bytes) => match self.stream.write(bytes) {
                     Ok(n) => {
                         self.session.sent(n);
-                        self.moved_ns = now;
                         self.unblock(now);
+                        // Making what was sent lies before.
+                        self.sent_ns = mono_ns();
+                        self.moved_ns = self.sent_ns;
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                         self.blocked_ns.get_or_insert(now);
@@ -210,8 +225,7 @@ impl<'a> Driver<'a> {
             }
             None => self.session.doing(now),
         };
-        // The last that it sent, or what it has of a request that is not whole.
-        let idle_ns = if doing == Doing::Nothing { self.moved_ns } else { 0 };
+        let idle_ns = if doing == Doing::Nothing { self.sent_ns } else { 0 };
         let seen = Some(Seen { doing, idle_ns, waits });
         if let Some(number) = self.number.filter(|_| self.told != seen) {
             self.told = seen;
