@@ -21,7 +21,7 @@ fn begun(stream: &mut TcpStream) {
     stream.write_all(&authentication(10, SASL)).unwrap();
     let (_, first) = message(stream);
     let first = String::from_utf8_lossy(&first).into_owned();
-    let nonce = first.rsplit_once("r=").unwrap().1;
+    let nonce = first.split_once(",r=").unwrap().1;
     stream.write_all(&authentication(11, format!("r={nonce}x,s=AAAA,i=1").as_bytes())).unwrap();
 }
 
