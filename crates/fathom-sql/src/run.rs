@@ -57,6 +57,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         clock: clock.clone(),
         is_impatient: false,
         barred: Arc::default(),
+        reached: Arc::default(),
     };
     // The kernel begins to stamp a little after the first socket asks for it.
     let _stamping = timestamps::keep_enabled();
