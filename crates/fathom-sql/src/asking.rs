@@ -235,6 +235,7 @@ impl<'a> Shared<'a> {
             let next_ns = plan.every_ns.map(|_| plan.due_ns(asked + 1));
             let answer = asker.ask(plan.over_ns, next_ns);
             let (trouble, began_ns, stood_ns) = (answer.error.clone(), answer.began_ns, answer.stood_ns);
+            let meanwhile = answer.meanwhile;
             let is_cancelled = trouble.as_ref().is_some_and(|of| failed::is_cancelled(of, self.stop));
             let late_ns = began_ns.saturating_sub(due_ns);
             if plan.every_ns.is_some_and(|every_ns| late_ns > every_ns) {
@@ -255,7 +256,11 @@ impl<'a> Shared<'a> {
             };
             lost += 1;
             let named = format!("{}{}", number + 1, self.of(connection));
-            let error = if is_cancelled { None } else { failed::failure(&trouble, asker, &named, stood_ns) };
+            let error = if is_cancelled {
+                None
+            } else {
+                failed::failure(&trouble, asker, &named, stood_ns, meanwhile)
+            };
             self.explain(&trouble, error, number);
             if is_lost {
                 turns.lost();

@@ -9,18 +9,7 @@ const KILLED: &str = "somebody ended the session by KILL: the server's administr
 /// The server said this, and ended it.
 pub(crate) fn by(refusal: &Refusal, target: &Target) -> &'static str {
     match target {
-        Target::Postgres(_) => match refusal.code.as_str() {
-            "57P01" => {
-                "the server's administrator ended the session (pg_terminate_backend), or shut the server down"
-            }
-            "57P02" => "another of the server's processes crashed, and it ended all sessions: see its log",
-            "57P03" => "the server shuts down or begins: ask again when it has begun",
-            "57P04" => "somebody dropped the database",
-            "25P03" | "25P04" => {
-                "a time limit of the server's is over (idle_in_transaction_session_timeout, transaction_timeout)"
-            }
-            _ => of_a_pooler(refusal).unwrap_or(LOG),
-        },
+        Target::Postgres(_) => by_postgres(refusal),
         Target::Mysql(_) => match refusal.number {
             1927 => KILLED,
             // `THD::KILL_CONNECTION` of MySQL is ER_SERVER_SHUTDOWN.
@@ -36,6 +25,22 @@ pub(crate) fn by(refusal: &Refusal, target: &Target) -> &'static str {
             "error 6005" => "the server shuts down: ask again when it has begun",
             _ => LOG,
         },
+    }
+}
+
+/// The same of `PostgreSQL`.
+pub(crate) fn by_postgres(refusal: &Refusal) -> &'static str {
+    match refusal.code.as_str() {
+        "57P01" => {
+            "the server's administrator ended the session (pg_terminate_backend), or shut the server down"
+        }
+        "57P02" => "another of the server's processes crashed, and it ended all sessions: see its log",
+        "57P03" => "the server shuts down or begins: ask again when it has begun",
+        "57P04" => "somebody dropped the database",
+        "25P03" | "25P04" => {
+            "a time limit of the server's is over (idle_in_transaction_session_timeout, transaction_timeout)"
+        }
+        _ => of_a_pooler(refusal).unwrap_or(LOG),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::error::{Loss, Trouble};
 use crate::query::Asker;
+use crate::under_way::Meanwhile;
 use crate::violation::{REPORT_IT, is_of_this_side, to_do};
 use crate::{Config, Error, Stop, Target, ending};
-use fathom_core::query::{CANCELLED, LATE, NOT_WAITED_FOR};
+use fathom_core::query::{CANCELLED, LATE, NOT_WAITED_FOR, ServerState};
 use fathom_core::units::narrow::time_or_dash;
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -68,7 +69,13 @@ pub(crate) fn words(trouble: &Trouble, is_cancelled: bool) -> String {
 }
 
 /// Of a query that nobody cancelled. This process had not run for so long, since the answer before.
-pub(crate) fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stood_ns: u64) -> Option<Error> {
+pub(crate) fn failure(
+    trouble: &Trouble,
+    asker: &Asker<'_>,
+    number: &str,
+    stood_ns: u64,
+    meanwhile: Meanwhile,
+) -> Option<Error> {
     let address = asker.login.server.address();
     match trouble {
         Trouble::Stopped { .. } | Trouble::Left { .. } => None,
@@ -77,8 +84,8 @@ pub(crate) fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stood_
             Some(Error::run(format!("query {number} failed at {address}: {}; {to_do}", refusal.words())))
         }
         Trouble::Late { why, is_unanswered: true } => Some(Error::run(format!(
-            "query {number} was given up at {address}: {why}; see that the server can be reached (fathom probe {address} --connect), or give \
-             a query longer by --timeout"
+            "query {number} was given up at {address}: {why}; {}, or give a query longer by --timeout",
+            of_silence(meanwhile, &address)
         ))),
         Trouble::Late { why, is_unanswered: false } => Some(Error::run(format!(
             "query {number} was given up at {address}: {why}; give a query longer by --timeout, or see what it waits for at the server"
@@ -91,6 +98,31 @@ pub(crate) fn failure(trouble: &Trouble, asker: &Asker<'_>, number: &str, stood_
                 of_a_lost_session(loss, asker.config, stood_ns, gone.as_deref())
             )))
         }
+    }
+}
+
+/// What to do about a server that did not answer a query, nor the request to cancel it.
+fn of_silence(meanwhile: Meanwhile, address: &str) -> String {
+    let reach = format!("can be reached (fathom probe {address} --connect)");
+    match meanwhile {
+        Meanwhile::Answered(state) => {
+            let does = match state {
+                ServerState::Working => "is at work",
+                ServerState::Sending => "is blocked on sending",
+                ServerState::Done => "has sent its answer",
+                ServerState::Before => "idles",
+                ServerState::Untaken => "has not taken the query up",
+            };
+            format!(
+                "meanwhile the server answers on another session, and says there that this one {does}: its backend (a process or thread) is stopped \
+                 or blocked, or its answers are lost on the way of this connection alone; see what it does at the server"
+            )
+        }
+        Meanwhile::Unanswered => format!(
+            "nor was anything else asked of the server answered meanwhile: see that it runs (the kernel of one that is stopped takes connections \
+             all the same), and {reach}"
+        ),
+        Meanwhile::Unknown => format!("see that the server {reach}"),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::violation::{REPORT_IT, is_of_this_side, is_violation, to_do};
 use crate::{Error, Server, Stop, tls};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -29,6 +30,33 @@ pub(crate) struct Login {
     pub(crate) is_impatient: bool,
     /// The server lets this user in no more, on whichever connection of the run.
     pub(crate) barred: Arc<OnceLock<Error>>,
+    /// What logins of the run have come to.
+    pub(crate) reached: Arc<Reached>,
+}
+
+/// What logins of a run have come to, below which no later one goes: whoever puts himself into the path meanwhile could ask for less.
+#[derive(Debug, Default)]
+pub(crate) struct Reached {
+    is_proven: AtomicBool,
+    is_encrypted: AtomicBool,
+}
+
+impl Reached {
+    /// The server let somebody in, and had proved that it knows the password, or did so within TLS.
+    pub(crate) fn reach(&self, is_proven: bool, is_encrypted: bool) {
+        self.is_proven.fetch_or(is_proven, Ordering::Relaxed);
+        self.is_encrypted.fetch_or(is_encrypted, Ordering::Relaxed);
+    }
+
+    /// Whether the server proved in a login that it knows the password.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.is_proven.load(Ordering::Relaxed)
+    }
+
+    /// Whether a login was encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.is_encrypted.load(Ordering::Relaxed)
+    }
 }
 
 impl Login {

@@ -240,6 +240,12 @@ impl Looks {
         Some(self.place().under_way.load(Ordering::Acquire)).filter(|asked_ns| *asked_ns > 0)
     }
 
+    /// Since when a look at whichever connection is under way, one that was given up too.
+    pub(crate) fn unanswered_since(&self) -> Option<u64> {
+        let each = self.shared.places.iter().map(|place| place.under_way.load(Ordering::Acquire));
+        each.filter(|asked_ns| *asked_ns > 0).min()
+    }
+
     /// Why nobody looks at this connection any more, where that is so.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.shared.failed.get().cloned().or_else(|| lock(&self.place().failed).clone())

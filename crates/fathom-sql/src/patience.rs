@@ -120,6 +120,11 @@ impl Patience {
         Heeded::Cancel
     }
 
+    /// When the server was asked to cancel the query.
+    pub(crate) fn cancelled_ns(&self) -> Option<u64> {
+        self.cancelled_ns
+    }
+
     fn too_late(&self, now_ns: u64, silent_since_ns: u64) -> Option<String> {
         if let Some(timeout) = self.timeout.filter(|_| self.timeout_ns().is_some_and(|at_ns| now_ns >= at_ns))
         {

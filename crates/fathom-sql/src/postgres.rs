@@ -6,7 +6,7 @@ use crate::error::Refusal;
 use crate::login::Login;
 use crate::protocol::{Facts, Lasted, Protocol, Seen, Step, Watch};
 use crate::reader::Item;
-use crate::session::Session;
+use crate::session::{Ends, Session};
 use crate::statement::{Dialect, has_parameters, is_several};
 use crate::{Config, Error, ending, remedy};
 use bytes::BytesMut;
@@ -30,6 +30,7 @@ impl Protocol for Session {
     }
 
     fn request(&mut self, sql: &str, config: &Config) -> io::Result<Vec<u8>> {
+        self.ends = Ends::default();
         let mut out = BytesMut::new();
         if config.simple {
             frontend::query(sql, &mut out)?;
@@ -51,10 +52,14 @@ impl Protocol for Session {
             let Some(item) = self.reader.next(&mut self.channel.inbox)? else { return Ok(None) };
             let message = match item {
                 Item::Row if config.think.is_zero() => {
-                    let more = self.reader.rows(&mut self.channel.inbox);
-                    return Ok(Some(Step::Rows(1 + more)));
+                    let rows = 1 + self.reader.rows(&mut self.channel.inbox);
+                    self.ends.rows(rows);
+                    return Ok(Some(Step::Rows(rows)));
                 }
-                Item::Row => return Ok(Some(Step::Rows(1))),
+                Item::Row => {
+                    self.ends.rows(1);
+                    return Ok(Some(Step::Rows(1)));
+                }
                 Item::Copied => {
                     self.copied += 1;
                     return Ok(Some(Step::Rows(1)));
@@ -64,23 +69,44 @@ impl Protocol for Session {
             return Ok(Some(match message {
                 Message::ErrorResponse(body) => {
                     self.copied = 0;
+                    self.ends.ended();
                     Step::Refused { refusal: Refusal::of(&body), is_over: config.fetch_size.is_some() }
                 }
+                Message::RowDescription(_) => {
+                    self.ends.described();
+                    continue;
+                }
                 Message::PortalSuspended => {
+                    self.ends.suspended();
                     let mut out = BytesMut::new();
                     execute(config, &mut out)?;
                     Step::Turn(out.to_vec())
                 }
                 Message::CommandComplete(body) if self.copied > 0 => {
+                    self.ends.ended();
                     let messages = std::mem::take(&mut self.copied);
                     self.is_over = config.fetch_size.is_some();
                     let rows = body.tag().ok().and_then(|tag| tag.strip_prefix("COPY ")?.parse().ok());
                     Step::Counted { messages, rows: rows.unwrap_or(messages) }
                 }
-                Message::CommandComplete(_) | Message::EmptyQueryResponse if config.fetch_size.is_some() => {
+                Message::CommandComplete(body) => {
+                    self.ends.completed(body.tag().ok())?;
+                    if config.fetch_size.is_none() {
+                        continue;
+                    }
                     Step::Over
                 }
-                Message::ReadyForQuery(_) => Step::Over,
+                Message::EmptyQueryResponse => {
+                    self.ends.ended();
+                    if config.fetch_size.is_none() {
+                        continue;
+                    }
+                    Step::Over
+                }
+                Message::ReadyForQuery(_) => {
+                    self.ends.ready()?;
+                    Step::Over
+                }
                 // Nobody here has anything to copy to the server.
                 Message::CopyInResponse(_) => {
                     self.wanted_rows = true;

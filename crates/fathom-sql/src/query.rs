@@ -9,7 +9,7 @@ use crate::looks::after::Before;
 use crate::patience::{Heeded, Patience};
 use crate::protocol::{Protocol, Step, Watch};
 use crate::sending::Sending;
-use crate::under_way::{Done, Habits, ROOM_EVERY_NS, UnderWay};
+use crate::under_way::{Done, Habits, Meanwhile, ROOM_EVERY_NS, UnderWay};
 use crate::violation::is_violation;
 use crate::work::work_until;
 use crate::{Config, Stop};
@@ -60,6 +60,8 @@ pub(crate) struct Answer {
     pub(crate) kept_ns: Option<u64>,
     /// Why it has no whole answer.
     pub(crate) error: Option<Trouble>,
+    /// What the server answered elsewhere, where it is given up.
+    pub(crate) meanwhile: Meanwhile,
 }
 
 /// Asks queries, one after the other, on one session.
@@ -149,6 +151,7 @@ impl Asker<'_> {
             // Of a wait that no bytes ended: the connection is lost, or the user did not want to wait.
             run.line.unanswered(since_ns, now);
         }
+        let meanwhile = run.meanwhile(self.looks.as_deref(), now);
         if let Some(looks) = &self.looks {
             looks.query_ended();
         }
@@ -202,6 +205,7 @@ impl Asker<'_> {
             stood_ns,
             kept_ns,
             error,
+            meanwhile,
         }
     }
 
@@ -264,7 +268,7 @@ impl Asker<'_> {
     ) -> Result<(), Trouble> {
         self.send(run, &request.map_err(|e| lost(&e))?, rtt)?;
         loop {
-            while let Some(step) = self.session.step(self.config).map_err(|e| lost(&e))? {
+            while let Some(step) = self.session.step(self.config).map_err(|e| lost_of(&e, run.is_stale))? {
                 match step {
                     Step::Rows(rows) => self.rows(run, rows)?,
                     Step::Counted { messages, rows } => run.rows = run.rows.saturating_sub(messages) + rows,
@@ -455,6 +459,16 @@ fn lost(error: &io::Error) -> Trouble {
     } else {
         Loss::Broke { kind: error.kind(), words }
     })
+}
+
+/// The same of what was read; `is_stale`: it was there before anything was asked, which says more of it than what is wrong with it.
+fn lost_of(error: &io::Error, is_stale: bool) -> Trouble {
+    match lost(error) {
+        Trouble::Lost(Loss::NotUnderstood { words }) if is_stale => {
+            Trouble::Lost(Loss::NotUnderstood { words: format!("{STALE}: {words}") })
+        }
+        trouble => trouble,
+    }
 }
 
 fn closed() -> Trouble {

@@ -57,6 +57,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         clock: clock.clone(),
         is_impatient: false,
         barred: Arc::default(),
+        reached: Arc::default(),
     };
     // The kernel begins to stamp a little after the first socket asks for it.
     let _stamping = timestamps::keep_enabled();
@@ -296,7 +297,7 @@ fn look(sessions: &mut [Box<dyn Protocol>], login: &Login, config: &Config) -> R
 fn peer(config: &Config, login: &Login) -> Result<Peer, Error> {
     let Some(reflector) = &config.reflector else {
         return Ok(match config.target {
-            Target::Mysql(_) => Peer::Session(login.clone()),
+            Target::Mysql(_) => Peer::Session(Box::new(login.clone())),
             Target::Postgres(_) | Target::Mssql(_) => Peer::Port(login.remote),
         });
     };

@@ -1,5 +1,6 @@
 //! A session of `PostgreSQL`: its login, and the messages of it that anybody asks for.
 
+mod ends;
 mod opening;
 mod questions;
 mod refused;
@@ -14,13 +15,14 @@ use crate::stranger::{POSTGRES, broke_off};
 use crate::violation::Violation;
 use crate::{Error, Server, SslMode};
 use bytes::BytesMut;
+pub(crate) use ends::Ends;
 use fallible_iterator::FallibleIterator;
 pub(crate) use opening::open;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::SCRAM_SHA_256;
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
-use refused::{refused, senseless, unknown_login, unproven};
+use refused::{no_longer_proven, refused, senseless, unknown_login, unproven};
 use scram::Scram;
 use std::io;
 
@@ -43,6 +45,8 @@ pub(crate) struct Session {
     /// Messages of rows that are copied out, and that a count of them ended the answer: [`crate::protocol::Step::Over`] is next.
     pub(crate) copied: u64,
     pub(crate) is_over: bool,
+    /// What the server has said of the end of the answer that comes.
+    pub(crate) ends: Ends,
 }
 
 /// A login that came to nothing.
@@ -67,7 +71,8 @@ impl Session {
     fn begin_at_last(login: &Login) -> Result<Self, Error> {
         let limit = login.limit();
         let channel = open(login, &limit)?;
-        let is_preferred = login.server.ssl == SslMode::Prefer && channel.is_encrypted();
+        let is_preferred =
+            login.server.ssl == SslMode::Prefer && channel.is_encrypted() && !login.reached.is_encrypted();
         match Self::over(channel, login, &limit) {
             Ok(session) => Ok(session),
             // As libpq does it (`hostnossl` of `pg_hba.conf`): sslmode=prefer is content without TLS. Not where a password was
@@ -93,6 +98,7 @@ impl Session {
             prepared: Some(String::new()),
             copied: 0,
             is_over: false,
+            ends: Ends::default(),
         };
         let server = &login.server;
         let mut parameters = vec![
@@ -157,7 +163,14 @@ impl Session {
         let unknown = |by: &str| Err(NotLetIn::Otherwise(unknown_login(login, by)));
         loop {
             let mut out = BytesMut::new();
-            match self.message(login, limit)? {
+            let message = self.message(login, limit)?;
+            if login.reached.is_proven()
+                && scram.is_unasked()
+                && let Some(instead) = without_proof(&message, &server.user)
+            {
+                return Err(no_longer_proven(login, &instead).into());
+            }
+            match message {
                 Message::AuthenticationCleartextPassword if scram.is_unasked() => {
                     frontend::password_message(password()?, &mut out).map_err(wrong)?;
                 }
@@ -193,13 +206,16 @@ impl Session {
                     self.version = body.value().ok().map(str::to_owned);
                 }
                 Message::ParameterStatus(_) => {}
-                Message::ReadyForQuery(_) if is_let_in => return Ok(()),
+                Message::ReadyForQuery(_) if is_let_in => {
+                    login.reached.reach(scram.is_proven(), self.channel.is_encrypted());
+                    return Ok(());
+                }
                 Message::ReadyForQuery(_) if scram.is_owed() => {
                     return Err(unproven(login, "it went on without that").into());
                 }
                 Message::ErrorResponse(body) => {
                     let refusal = Refusal::of(&body);
-                    let error = refused(login, &refusal);
+                    let error = refused(login, &refusal, is_asked);
                     let is_at_once = !is_asked && refusal.code == "28000";
                     return Err(if is_at_once { NotLetIn::AtOnce(error) } else { error.into() });
                 }
@@ -214,5 +230,17 @@ impl Session {
                 self.send(&out, login, limit)?;
             }
         }
+    }
+}
+
+/// What a server does that asks for no proof of its own, in words that follow its name.
+fn without_proof(message: &Message, user: &str) -> Option<String> {
+    match message {
+        Message::AuthenticationCleartextPassword => {
+            Some(format!("asks for the password of {user} in the clear"))
+        }
+        Message::AuthenticationMd5Password(_) => Some(format!("asks for the password of {user} by md5")),
+        Message::AuthenticationOk => Some(format!("lets {user} in without asking for the password")),
+        _ => None,
     }
 }

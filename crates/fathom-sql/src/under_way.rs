@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// The kernel is asked what room there is at most so often where this side is busy with nothing but reading.
 pub(crate) const ROOM_EVERY_NS: u64 = 200_000;
+/// A look that has not come back for so long is not answered.
+const SILENT_NS: u64 = 1_000_000_000;
 /// Looks that are remembered, and fewer say nothing.
 const LOOK_TIMES: std::ops::RangeInclusive<usize> = 5..=16;
 
@@ -32,6 +34,8 @@ pub(crate) struct UnderWay {
     looks: VecDeque<Look>,
     /// When the latest of them was answered.
     pub(crate) looked_ns: u64,
+    /// When the latest that is told of was asked for, and what it saw.
+    seen_last: Option<(u64, ServerState)>,
     waits: HashMap<String, u64>,
     pub(crate) began_ns: u64,
     pub(crate) first_row_ns: Option<u64>,
@@ -64,6 +68,17 @@ pub(crate) struct UnderWay {
     has_stood: bool,
     /// Rows came that were not worked on, or not for all of `--think`: the user ended the run, or the query had taken too long.
     pub(crate) is_cut_short: bool,
+}
+
+/// What came of other questions to the server while it did not answer a query, nor the request to cancel it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meanwhile {
+    /// Nothing else was asked, or not for long.
+    Unknown,
+    /// A look was asked for after that request, and saw this.
+    Answered(ServerState),
+    /// A look has not come back either.
+    Unanswered,
 }
 
 /// Since when a server has been done with the latest request, as looks say.
@@ -154,6 +169,7 @@ impl UnderWay {
             patience,
             looks: VecDeque::new(),
             looked_ns: 0,
+            seen_last: None,
             waits: HashMap::new(),
             began_ns,
             first_row_ns: None,
@@ -301,10 +317,25 @@ impl UnderWay {
             let state = look.state.believed(look.since, self.requested_ns, is_there);
             self.done.seen(state, &look);
             self.line.look(look.asked_ns, look.at_ns, state);
+            self.seen_last = Some((look.asked_ns, state));
             self.habits.looked(&look);
             if let (ServerState::Working, Some(wait)) = (state, look.wait) {
                 *self.waits.entry(wait).or_default() += 1;
             }
+        }
+    }
+
+    /// What came of looks while the server was silent to this session, of a query that is given up now.
+    pub(crate) fn meanwhile(&self, looks: Option<&Looks>, now: u64) -> Meanwhile {
+        let cancelled_ns = self.patience.cancelled_ns();
+        // One of before is of a session that does not look any more.
+        let is_since =
+            |asked_ns| asked_ns >= self.began_ns || looks.is_some_and(|looks| looks.failure().is_none());
+        let is_silent = |asked_ns| is_since(asked_ns) && now.saturating_sub(asked_ns) >= SILENT_NS;
+        match self.seen_last.filter(|(asked_ns, _)| cancelled_ns.is_some_and(|at_ns| *asked_ns >= at_ns)) {
+            Some((_, state)) => Meanwhile::Answered(state),
+            None if looks.and_then(Looks::unanswered_since).is_some_and(is_silent) => Meanwhile::Unanswered,
+            None => Meanwhile::Unknown,
         }
     }
 

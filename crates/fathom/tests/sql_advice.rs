@@ -288,6 +288,7 @@ fn message(stream: &mut impl std::io::Read, has_tag: bool) -> std::io::Result<(u
 /// Lets everybody in, has the number 41, shows nobody what it does, and answers a query by this.
 fn answering(answer: &'static [u8]) -> String {
     const IDLE: &[u8] = b"Z\0\0\0\x05I";
+    const NUMBER: &[u8] = b"D\0\0\0\x0c\0\x01\0\0\0\x0241C\0\0\0\x0dSELECT 1\0";
     let refusal = b"E\0\0\0\x21SERROR\0VERROR\0C42501\0Mno\0Rx\0\0";
     let answers = move |mut stream: std::net::TcpStream| -> std::io::Result<()> {
         message(&mut stream, false)?;
@@ -297,7 +298,7 @@ fn answering(answer: &'static [u8]) -> String {
             let (tag, body) = message(&mut stream, true)?;
             is_look |= body.windows(8).any(|some| some == b"activity");
             match (tag, is_look) {
-                (b'Q', _) => stream.write_all(&[&b"D\0\0\0\x0c\0\x01\0\0\0\x0241"[..], IDLE].concat())?,
+                (b'Q', _) => stream.write_all(&[NUMBER, IDLE].concat())?,
                 (b'S', true) => stream.write_all(&[&refusal[..], IDLE].concat())?,
                 (b'S', false) => stream.write_all(answer)?,
                 _ => {}
@@ -326,6 +327,18 @@ fn an_answer_that_makes_no_sense_is_no_end_of_the_connection() {
         (
             b"?\0\0\0\x04",
             "unknown message tag `63`, in what begins with 3f 00 00 00 04; capture it (tcpdump",
+            "log",
+        ),
+        // Nobody asked whether it is ready, and nothing says what became of the query: it counted as answered, with no rows.
+        (
+            b"Z\0\0\0\x05I",
+            "query 1 has no whole answer from {}: fathom does not understand what came: the server is ready for another query",
+            "log",
+        ),
+        (
+            b"D\0\0\0\x06\0\0D\0\0\0\x06\0\0C\0\0\0\x0dSELECT 3\0Z\0\0\0\x05I",
+            "fathom does not understand what came: 2 rows came, and by its own count the server sent 3 (its tag is \"SELECT 3\"): some were lost \
+             between; capture it (tcpdump",
             "log",
         ),
         // PgBouncer's words, which name no place in the source of PostgreSQL.

@@ -71,6 +71,15 @@ fn title(process: u32) -> String {
     title.trim_matches(['\0', ' ']).to_owned()
 }
 
+/// The process of the server that is asked this, or was asked it last.
+fn backend_of(server: &Postgres, query: &str) -> u32 {
+    let file = server.home.path().join("pid");
+    let note =
+        format!("COPY (SELECT pid FROM pg_stat_activity WHERE query = '{query}') TO '{}'", file.display());
+    server.ask(&["--count", "1", "--simple", "--query", &note]);
+    std::fs::read_to_string(&file).unwrap().trim().parse().unwrap()
+}
+
 /// Its backend stopped while it idles, so that it takes the next request up seconds late, which its kernel had acknowledged (a stranger:
 /// nobody was named).
 #[test]
@@ -80,13 +89,7 @@ fn a_server_that_takes_a_request_up_late_is_most_of_it() {
     let ask = ["--query", "SELECT pg_sleep(0.4)", "--count", "8", "--every", "1500ms", "--record"];
     let child = begun(server.sql(&[&ask[..], &[dir.to_str().unwrap()]].concat()));
     wait_until_asleep(&server, 1);
-    let file = server.home.path().join("pid");
-    let note = format!(
-        "COPY (SELECT pid FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(0.4)') TO '{}'",
-        file.display()
-    );
-    server.ask(&["--count", "1", "--simple", "--query", &note]);
-    let backend: u32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    let backend = backend_of(&server, "SELECT pg_sleep(0.4)");
     for _ in 0..2 {
         for does in [" SELECT", " idle"] {
             support::wait_for(does, || title(backend).ends_with(does).then_some(()));
@@ -164,6 +167,33 @@ fn a_server_that_is_frozen_is_not_waited_for() {
     let told = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(told.contains("the time of --for, and nothing for 10s"), "{told}");
     assert_eq!(out.status.code(), Some(1), "{told}");
+}
+
+/// "See that the server can be reached", though it answered 63 looks meanwhile (a stranger): one of its processes is stopped, and all of them.
+#[test]
+fn a_silent_server_that_answers_elsewhere_can_be_reached() {
+    let Some(server) = Postgres::start() else { return };
+    for is_whole in [false, true] {
+        let ask = ["--query", "SELECT pg_sleep(0.5)", "--for", "1h", "--timeout", "3s"];
+        let child = begun(server.sql(&ask));
+        wait_until_asleep(&server, 1);
+        if is_whole {
+            server.freeze();
+        } else {
+            signal(backend_of(&server, "SELECT pg_sleep(0.5)"), "-STOP");
+        }
+        let out = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        let why = "no whole answer within 3s, nor to the request to cancel it within 2s; ";
+        let what = if is_whole {
+            "nor was anything else asked of the server answered meanwhile: see that it runs"
+        } else {
+            "meanwhile the server answers on another session, and says there that this one "
+        };
+        assert!(told.contains(&format!("{why}{what}")), "{told}");
+        assert_eq!(told.contains("can be reached"), is_whole, "{told}");
+        assert_eq!((out.status.code(), told.lines().count()), (Some(1), 1), "{told}");
+    }
 }
 
 /// A header, and the end of a binary copy, are no rows: the server counts what is one.

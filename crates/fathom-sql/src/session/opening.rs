@@ -1,5 +1,6 @@
 //! The beginning of a connection to `PostgreSQL`: whether it is encrypted.
 
+use super::refused::no_longer_encrypted;
 use crate::channel::Channel;
 use crate::error::Refusal;
 use crate::limit::Limit;
@@ -38,6 +39,9 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
             let home = std::env::var_os("HOME").map(PathBuf::from);
             let begun = channel.secure(tls::begin(&login.server, home)?, limit);
             begun.map_err(|e| not_secured(login, &e, &tls::POSTGRES))?;
+        }
+        b"N" if login.server.ssl == SslMode::Prefer && login.reached.is_encrypted() => {
+            return Err(no_longer_encrypted(login));
         }
         b"N" if login.server.ssl == SslMode::Prefer => {}
         b"N" => {

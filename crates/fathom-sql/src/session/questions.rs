@@ -1,6 +1,8 @@
 //! Questions of fathom's own, whose answer is one row of texts.
 
 use super::Session;
+use super::ends::untold;
+use super::refused::ended;
 use crate::Error;
 use crate::error::Refusal;
 use crate::login::{Login, broke, more};
@@ -46,7 +48,7 @@ impl Session {
         self.is_asked = true;
         self.send(out, login, &limit)?;
         let mut answer = vec![];
-        let mut refusal = None;
+        let (mut refusal, mut is_told) = (None, false);
         loop {
             // Rows are wanted here, whole.
             let message = loop {
@@ -67,12 +69,17 @@ impl Session {
                     answer = ranges.into_iter().map(|range| range.and_then(text)).collect();
                 }
                 Message::ErrorResponse(body) => refusal = Some(Refusal::of(&body)),
+                Message::CommandComplete(_) | Message::EmptyQueryResponse => is_told = true,
+                // That there is no row would say something.
+                Message::ReadyForQuery(_) if !is_told && refusal.is_none() => {
+                    return Err(broke(login, &untold()));
+                }
                 Message::ReadyForQuery(_) => break,
                 _ => {}
             }
             if let Some(refusal) = refusal.take_if(|refusal| refusal.is_fatal) {
                 let passes = refusal.passes() || refusal.was_idle;
-                return Err(if passes { Error::Passing(refusal.words()) } else { refusal.into() });
+                return Err(if passes { Error::Passing(refusal.words()) } else { ended(login, &refusal) });
             }
         }
         self.is_asked = false;

@@ -2,12 +2,17 @@
 
 use crate::error::Refusal;
 use crate::login::Login;
-use crate::violation::to_do;
+use crate::violation::{REPORT_IT, to_do};
 use crate::{Error, ending};
 
-/// A login that was refused: who, where, and what to do.
-pub(super) fn refused(login: &Login, refusal: &Refusal) -> Error {
+/// A login that was refused: who, where, and what to do. `is_asked`: after the server had asked for something, and so had taken what it was
+/// asked to begin with.
+pub(super) fn refused(login: &Login, refusal: &Refusal, is_asked: bool) -> Error {
     let server = &login.server;
+    let of_the_login = format!(
+        "that is about the messages of the login: a proxy, pooler or balancer between has changed them, or the ways to log in that the server \
+         offered; see what is on the path. If nothing is, {REPORT_IT}"
+    );
     let to_do = match refusal.code.as_str() {
         "28P01" => "give the right password by PGPASSWORD, ~/.pgpass or PGPASSFILE",
         "28000" => "see pg_hba.conf of the server, and the user's name",
@@ -23,7 +28,9 @@ pub(super) fn refused(login: &Login, refusal: &Refusal) -> Error {
         },
         "42501" => "grant the user CONNECT on the database, or name another",
         "57P03" => "wait until the server has begun",
-        "08P01" if login.read_only => {
+        // Of PgBouncer: "unsupported startup parameter".
+        "08P01" if is_asked && !refusal.message.contains("startup") => of_the_login.as_str(),
+        "08P01" if login.read_only && refusal.routine.is_empty() => {
             "a pooler may not take startup options: see ignore_startup_parameters, or use --query"
         }
         "57P01" => "the server shuts down, or its administrator ended the session",
@@ -84,6 +91,40 @@ pub(super) fn unproven(login: &Login, instead: &str) -> Error {
         server.address(),
         server.user
     ))
+}
+
+/// A server that proved in a login before that it knows the password, and does this now instead. Nobody tries again, as above.
+pub(super) fn no_longer_proven(login: &Login, instead: &str) -> Error {
+    Error::Barred(format!(
+        "{} {instead}, though in this run it has proved by SCRAM-SHA-256 that it knows the password. Whoever answers there now may only pretend \
+         to be the server, so no password was sent, and nobody in this run logs in again; see what proxy or balancer is on the path, and check \
+         who answers by sslmode=verify-full",
+        login.server.address()
+    ))
+}
+
+/// The same of one that had spoken TLS.
+pub(super) fn no_longer_encrypted(login: &Login) -> Error {
+    Error::Barred(format!(
+        "{} does not speak TLS any more, by which this run has logged in before. Whoever answers there now may only pretend to be the server, so \
+         nothing was asked of it, and nobody in this run logs in again; see what proxy or balancer is on the path, and check who answers by \
+         sslmode=verify-full, or go without TLS by sslmode=disable",
+        login.server.address()
+    ))
+}
+
+/// Where `PostgreSQL` reads what a client answers within a login ("expected SASL response, got message type …"), up to version 13 and since.
+const OF_A_LOGIN: [&str; 3] = ["CheckSCRAMAuth", "CheckSASLAuth", "recv_password_packet"];
+
+/// Who ended a session that was asked something of ours, and what to do.
+pub(super) fn ended(login: &Login, refusal: &Refusal) -> Error {
+    let to_do = if OF_A_LOGIN.contains(&refusal.routine.as_str()) {
+        "the server still waits for the login, and somebody else has said that it had let the user in: see what proxy, pooler or balancer is on \
+         the path"
+    } else {
+        ending::by_postgres(refusal)
+    };
+    Error::run(format!("{} ended the session: {}; {to_do}", login.server.address(), refusal.words()))
 }
 
 /// A message within a login that makes no sense.

@@ -23,6 +23,11 @@ impl Scram {
         matches!(self, Self::Unasked)
     }
 
+    /// Whether the server has proved that it knows the password.
+    pub(super) fn is_proven(&self) -> bool {
+        matches!(self, Self::Proven)
+    }
+
     /// Whether the server still has to prove that it knows the password.
     pub(super) fn is_owed(&self) -> bool {
         matches!(self, Self::Begun(_))

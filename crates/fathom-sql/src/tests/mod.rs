@@ -68,6 +68,7 @@ pub(crate) fn serve<T: Send + 'static>(
         clock: Clock::default(),
         is_impatient: false,
         barred: Arc::default(),
+        reached: Arc::default(),
     };
     (login, std::thread::spawn(move || server(listener)))
 }

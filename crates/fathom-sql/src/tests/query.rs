@@ -184,3 +184,125 @@ fn a_second_request_to_end_is_heeded_while_a_cancel_hangs() {
     drop(done);
     server.join().unwrap();
 }
+
+/// `DataRow` without a column, `RowDescription`, `EmptyQueryResponse`, `PortalSuspended`, `ReadyForQuery`.
+const ROW: &[u8] = b"D\0\0\0\x06\0\0";
+const DESCRIPTION: &[u8] = b"T\0\0\0\x06\0\0";
+const EMPTY: &[u8] = b"I\0\0\0\x04";
+const SUSPENDED: &[u8] = b"s\0\0\0\x04";
+const READY: &[u8] = b"Z\0\0\0\x05I";
+
+/// `CommandComplete` with this tag.
+fn complete(tag: &str) -> Vec<u8> {
+    [b"C", &(tag.len() as u32 + 5).to_be_bytes()[..], tag.as_bytes(), b"\0"].concat()
+}
+
+/// How a query ends that is answered by these, one for each of its requests; `early`: by this too, before it is asked.
+fn answered_by(
+    (simple, fetch_size): (bool, Option<u32>),
+    early: &'static [u8],
+    answers: Vec<Vec<u8>>,
+) -> (u64, Option<Trouble>) {
+    let (login, server) = serve("?sslmode=disable", move |listener| {
+        let (mut stream, _) = listener.accept().unwrap();
+        super::body(&mut stream);
+        let let_in = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I";
+        stream.write_all(&[let_in, early].concat()).unwrap();
+        let mut answers = answers.into_iter();
+        // Query, Sync, Flush: until the client leaves, which says so or not.
+        while let Ok(tag) = tag(&mut stream) {
+            if matches!(tag, b'Q' | b'S' | b'H') {
+                stream.write_all(&answers.next().unwrap_or_default()).unwrap_or(());
+            }
+        }
+    });
+    let answer = ask(login, simple, fetch_size);
+    server.join().unwrap();
+    (answer.rows, answer.error)
+}
+
+/// The tag of the next message.
+fn tag(stream: &mut TcpStream) -> std::io::Result<u8> {
+    use std::io::Read as _;
+    let mut head = [0; 5];
+    stream.read_exact(&mut head)?;
+    let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+    stream.read_exact(&mut vec![0; length as usize - 4])?;
+    Ok(head[0])
+}
+
+fn not_understood(trouble: Option<&Trouble>) -> Option<&str> {
+    match trouble {
+        Some(Trouble::Lost(Loss::NotUnderstood { words })) => Some(words),
+        _ => None,
+    }
+}
+
+/// It came of itself while the query was under way, which counted as answered, with no rows; and the next one had its answer (a stranger).
+#[test]
+fn a_server_that_is_ready_has_said_what_became_of_the_query() {
+    let (simple, extended, fetched) = ((true, None), (false, None), (false, Some(2)));
+    for how in [simple, extended, fetched] {
+        for rows in [0, 1] {
+            let (_, error) = answered_by(how, b"", vec![[&ROW.repeat(rows), READY].concat()]);
+            let words = not_understood(error.as_ref()).unwrap_or_else(|| panic!("{how:?}: {error:?}"));
+            assert!(words.contains("ReadyForQuery) before it has said what became of this one"), "{words}");
+            assert!(words.ends_with("5a 00 00 00 05"), "{words}");
+        }
+        // What was there before anything was asked is told as that.
+        let (_, error) = answered_by(how, READY, vec![]);
+        let words = not_understood(error.as_ref()).unwrap_or_else(|| panic!("{how:?}: {error:?}"));
+        assert!(words.starts_with("an answer that was there before anything was asked: "), "{words}");
+    }
+    for end in [complete("SELECT 0"), complete("UPDATE 7"), EMPTY.to_vec()] {
+        for how in [simple, extended] {
+            assert_eq!(answered_by(how, b"", vec![[&end, READY].concat()]), (0, None), "{how:?}");
+        }
+        assert_eq!(answered_by(fetched, b"", vec![end, READY.to_vec()]), (0, None));
+    }
+    let refusal = b"E\0\0\0\x21SERROR\0VERROR\0C42501\0Mno\0Rx\0\0";
+    for (how, answers) in [
+        (simple, vec![[&refusal[..], READY].concat()]),
+        (extended, vec![[&refusal[..], READY].concat()]),
+        (fetched, vec![refusal.to_vec(), READY.to_vec()]),
+    ] {
+        let (_, error) = answered_by(how, b"", answers);
+        assert!(matches!(error, Some(Trouble::Refused(_))), "{how:?}: {error:?}");
+    }
+}
+
+/// A proxy that loses one row of a hundred, or sends it twice: nobody noticed (a stranger).
+#[test]
+fn rows_that_the_server_did_not_count_are_no_answer() {
+    let rows = |n| ROW.repeat(n);
+    let whole = |n, tag: &str| vec![[rows(n), complete(tag), READY.to_vec()].concat()];
+    let pieces = |n, tag: &str| {
+        vec![[&rows(2), SUSPENDED].concat(), [rows(n), complete(tag)].concat(), READY.to_vec()]
+    };
+    let (simple, extended, fetched) = ((true, None), (false, None), (false, Some(2)));
+    for (how, answers, says) in [
+        (simple, whole(3, "SELECT 4"), Some("3 rows came, and by its own count the server sent 4 ")),
+        (extended, whole(3, "SELECT 2"), Some("3 rows came, and by its own count the server sent 2 ")),
+        (fetched, pieces(1, "SELECT 2"), Some("1 row came, and by its own count the server sent 2 ")),
+        (simple, whole(3, "SELECT 3"), None),
+        (extended, whole(3, "SELECT 3"), None),
+        (extended, whole(3, "INSERT 0 5"), None),
+        (fetched, pieces(1, "SELECT 1"), None),
+        (fetched, pieces(0, "SELECT 0"), None),
+    ] {
+        let (_, error) = answered_by(how, b"", answers);
+        let words = not_understood(error.as_ref());
+        assert_eq!(words.is_some(), says.is_some(), "{how:?} {says:?}: {error:?}");
+        assert!(says.is_none_or(|says| words.unwrap_or_default().starts_with(says)), "{words:?}");
+    }
+    // Several statements, each of which has its rows.
+    let several = [
+        &complete("CREATE TABLE"),
+        &complete("SELECT 9")[..],
+        DESCRIPTION,
+        &rows(2),
+        &complete("SELECT 2"),
+        READY,
+    ];
+    assert_eq!(answered_by(simple, b"", vec![several.concat()]), (2, None));
+}

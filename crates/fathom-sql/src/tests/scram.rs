@@ -71,6 +71,37 @@ fn a_server_that_does_not_prove_that_it_knows_the_password_is_refused() {
     assert!(told.contains("a message that is none of a login") && told.contains("tcpdump"), "{told}");
 }
 
+/// The first login of a run was by SCRAM, and a later one asked for the password: it was sent in the clear, a dozen times (a stranger).
+#[test]
+fn a_server_that_has_proved_itself_is_not_sent_the_password() {
+    let asks = [
+        (authentication(3, b""), "asks for the password of me in the clear"),
+        (authentication(5, b"salt"), "asks for the password of me by md5"),
+        (LET_IN.to_vec(), "lets me in without asking for the password"),
+    ];
+    for (asks, says) in asks {
+        let (mut login, server) = serve("?sslmode=disable", move |listener| {
+            let (mut stream, _) = listener.accept().unwrap();
+            body(&mut stream);
+            stream.write_all(&asks).unwrap();
+            let mut said = Vec::new();
+            _ = stream.read_to_end(&mut said);
+            said
+        });
+        login.password = Some(crate::target::Secret("s3cret".to_owned()));
+        login.reached.reach(true, false);
+        let (first, second) = in_time(move || {
+            let told =
+                || Session::begin(&login).map(drop).map_or_else(|e| e.to_string(), |()| "in".to_owned());
+            (told(), told())
+        });
+        assert!(first.contains(says) && first.contains("so no password was sent"), "{first}");
+        // Of a server that nobody asks again.
+        assert_eq!(first, second);
+        assert_eq!(server.join().unwrap(), b"", "{says}");
+    }
+}
+
 #[test]
 fn what_scram_says_has_advice() {
     for (says, advice, bars) in [

@@ -80,8 +80,8 @@ fn tags(messages: &[(u8, Vec<u8>)]) -> String {
     messages.iter().map(|(tag, _)| char::from(*tag)).collect()
 }
 
-/// `DataRow` of one text, `ReadyForQuery`.
-const SEVEN: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017Z\0\0\0\x05I";
+/// `DataRow` of one text, `CommandComplete`, `ReadyForQuery`.
+const SEVEN: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
 
 /// To parse and to plan the question of a look takes a server longer than to answer it.
 #[test]
@@ -108,6 +108,25 @@ fn a_question_is_prepared_once_and_asked_of_many() {
     assert_eq!(first, ("CPBES".to_owned(), true, false));
     assert_eq!(second, ("BES".to_owned(), false, true));
     assert_eq!(another, ("CPBES".to_owned(), false, true));
+}
+
+/// One that is ready before it has answered says nothing of what it was asked: it was taken for one that has no such backend.
+#[test]
+fn a_question_whose_answer_has_no_end_is_not_answered() {
+    for answer in [&SEVEN[..12], b""] {
+        let (login, server) = serve("?sslmode=disable", move |listener| {
+            let mut stream = logged_in(&listener);
+            request(&mut stream);
+            stream.write_all(&[answer, b"Z\0\0\0\x05I"].concat()).unwrap();
+            _ = stream.read(&mut [0]);
+        });
+        let mut session = Session::begin(&login).unwrap();
+        let error = session.ask("SELECT 1", &login).expect_err("no end of it").to_string();
+        assert!(error.contains("sent what fathom does not understand: the server is ready"), "{error}");
+        assert!(session.is_asked, "what comes yet would be the next one's answer");
+        drop(session);
+        server.join().unwrap();
+    }
 }
 
 /// A pooler has a backend answer that has prepared nothing, or knows no such requests at all.
@@ -261,4 +280,112 @@ fn what_this_side_cannot_do_is_blamed_on_no_bytes() {
     let kind = crate::violation::of_this_side(&why).kind();
     let loss = crate::error::Loss::Broke { kind, words: why.to_owned() };
     assert_eq!(loss.to_string(), format!("fathom cannot go on: {why}"));
+}
+
+/// An error of this kind, and the place of `PostgreSQL`'s source that it names, if any.
+fn error_message(severity: &str, code: &str, words: &str, routine: &str) -> Vec<u8> {
+    let routine = if routine.is_empty() { String::new() } else { format!("R{routine}\0") };
+    let fields = format!("S{severity}\0V{severity}\0C{code}\0M{words}\0{routine}\0");
+    [b"E", &(fields.len() as u32 + 4).to_be_bytes()[..], fields.as_bytes()].concat()
+}
+
+/// "A pooler may not take startup options", of a login whose messages something had changed (a stranger).
+#[test]
+fn what_is_wrong_with_a_login_is_not_looked_for_in_its_options() {
+    const SASL: &[u8] = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0";
+    let invalid = "client selected an invalid SASL authentication mechanism";
+    let options = "ignore_startup_parameters";
+    for (is_asked, words, routine, says, not) in [
+        (true, invalid, "scram_init", "the messages of the login", options),
+        (true, invalid, "", "the messages of the login", options),
+        // Of a pooler, before it asks for anything or afterwards.
+        (false, "unsupported startup parameter: options", "", options, "the messages of the login"),
+        (true, "unsupported startup parameter: options", "", options, "the messages of the login"),
+        (false, "invalid startup packet layout", "ProcessStartupPacket", "the server's log", options),
+    ] {
+        let (mut login, server) = serve("?sslmode=disable", move |listener| {
+            let (mut stream, _) = listener.accept().unwrap();
+            body(&mut stream);
+            if is_asked {
+                stream.write_all(SASL).unwrap();
+                message(&mut stream);
+            }
+            stream.write_all(&error_message("FATAL", "08P01", words, routine)).unwrap();
+            _ = stream.read(&mut [0]);
+        });
+        login.read_only = true;
+        login.password = Some(crate::target::Secret("s3cret".to_owned()));
+        let told = in_time(move || Session::begin(&login).map(drop)).expect_err("refused").to_string();
+        assert!(told.contains(says) && !told.contains(not), "{words} {routine}: {told}");
+        server.join().unwrap();
+    }
+}
+
+/// It had let nobody in: whoever stands between had said so, and the line named no server (a stranger).
+#[test]
+fn who_ends_a_session_that_was_asked_something_is_named() {
+    for (code, routine, says) in [
+        ("08P01", "CheckSASLAuth", "the server still waits for the login, and somebody else has said"),
+        ("08P01", "", "a pooler or proxy between says so"),
+        ("XX000", "x", "see the server's log"),
+    ] {
+        let (login, server) = serve("?sslmode=disable", move |listener| {
+            let mut stream = logged_in(&listener);
+            message(&mut stream);
+            stream.write_all(&error_message("FATAL", code, "expected SASL response", routine)).unwrap();
+        });
+        let mut session = Session::begin(&login).unwrap();
+        let told = session.ask("SELECT 1", &login).expect_err("ended").to_string();
+        let address = login.server.address();
+        assert!(
+            told.starts_with(&format!("{address} ended the session: expected SASL response ({code}); ")),
+            "{told}"
+        );
+        assert!(told.contains(says), "{told}");
+        server.join().unwrap();
+    }
+}
+
+/// The first login of a run was within TLS, and the next one's server has none: the session went on in the clear (a stranger).
+#[test]
+fn who_has_logged_in_within_tls_does_not_log_in_without() {
+    for has_been in [true, false] {
+        let (_, config) = identity("localhost");
+        let (mut login, server) = serve("?sslmode=prefer", move |listener| {
+            if has_been {
+                let (mut stream, mut tls) = secured(&listener, config).unwrap();
+                let mut encrypted = rustls::Stream::new(&mut tls, &mut stream);
+                body(&mut encrypted);
+                encrypted.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
+                encrypted.flush().unwrap();
+            }
+            let (mut stream, _) = listener.accept().unwrap();
+            body(&mut stream);
+            stream.write_all(b"N").unwrap();
+            let mut said = Vec::new();
+            if !has_been {
+                said = body(&mut stream);
+                stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
+            }
+            _ = stream.read_to_end(&mut said);
+            said.len()
+        });
+        login.password = Some(crate::target::Secret("s3cret".to_owned()));
+        let again = in_time(move || {
+            if has_been {
+                assert!(Session::begin(&login).unwrap().channel.is_encrypted());
+            }
+            let again = Session::begin(&login).map(|session| session.channel.is_encrypted());
+            // Nobody asks it again.
+            again.map_err(|error| (error.to_string(), login.barred.get().is_some()))
+        });
+        let said = server.join().unwrap();
+        match again {
+            Ok(is_encrypted) => assert!(!has_been && !is_encrypted && said > 0),
+            Err((told, is_barred)) => {
+                assert!(has_been && is_barred && told.contains("does not speak TLS any more"), "{told}");
+                assert_eq!(said, 0, "{told}");
+            }
+        }
+    }
 }

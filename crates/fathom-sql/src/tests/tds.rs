@@ -35,6 +35,7 @@ fn serve(password: Option<&str>, server: impl FnOnce(TcpStream) + Send + 'static
         clock: Clock::default(),
         is_impatient: false,
         barred: std::sync::Arc::default(),
+        reached: std::sync::Arc::default(),
     };
     (login, std::thread::spawn(move || server(listener.accept().unwrap().0)))
 }
