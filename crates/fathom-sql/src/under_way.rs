@@ -17,6 +17,8 @@ use std::time::Duration;
 pub(crate) const ROOM_EVERY_NS: u64 = 200_000;
 /// A look that has not come back for so long is not answered.
 const SILENT_NS: u64 = 1_000_000_000;
+/// A server takes a request up within so long, beyond what round trips vary by.
+const PROMPT_NS: u64 = 300_000;
 /// Looks that are remembered, and fewer say nothing.
 const LOOK_TIMES: std::ops::RangeInclusive<usize> = 5..=16;
 
@@ -316,7 +318,11 @@ impl UnderWay {
                 !self.is_answered && self.acknowledged_ns.is_some_and(|known_ns| known_ns <= look.asked_ns);
             let state = look.state.believed(look.since, self.requested_ns, is_there);
             self.done.seen(state, &look);
-            self.line.look(look.asked_ns, look.at_ns, state);
+            if state == ServerState::Working && !self.is_prompt(&look) {
+                self.line.look_at_work(look.asked_ns, look.at_ns);
+            } else {
+                self.line.look(look.asked_ns, look.at_ns, state);
+            }
             self.seen_last = Some((look.asked_ns, state));
             self.habits.looked(&look);
             if let (ServerState::Working, Some(wait)) = (state, look.wait) {
@@ -337,6 +343,13 @@ impl UnderWay {
             None if looks.and_then(Looks::unanswered_since).is_some_and(is_silent) => Meanwhile::Unanswered,
             None => Meanwhile::Unknown,
         }
+    }
+
+    /// Whether a server that is at work took the request up as soon as that can have been there, as far as it says since when it has been.
+    fn is_prompt(&self, look: &Look) -> bool {
+        let Done { requested_ns, least_rtt_ns, most_rtt_ns, .. } = self.done;
+        let late_ns = most_rtt_ns.saturating_sub(least_rtt_ns).saturating_add(PROMPT_NS);
+        look.since.is_some_and(|since| since.earliest_ns <= requested_ns.saturating_add(late_ns))
     }
 
     /// What is known of when the server was done.

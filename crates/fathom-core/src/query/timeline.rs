@@ -231,6 +231,16 @@ impl Timeline {
     /// can have had the request. `asked_ns`: when the server was asked; an answer that took longer than the path does is one
     /// that the path held up, or the server, and nobody knows when it was true: what lies before it is open.
     pub fn look(&mut self, asked_ns: u64, at_ns: u64, state: ServerState) {
+        self.looked(asked_ns, at_ns, state, true);
+    }
+
+    /// The same of one that saw it work, where it is not known that the server took the request up as soon as that can have been there: until
+    /// then it may have been on its way.
+    pub fn look_at_work(&mut self, asked_ns: u64, at_ns: u64) {
+        self.looked(asked_ns, at_ns, ServerState::Working, false);
+    }
+
+    fn looked(&mut self, asked_ns: u64, at_ns: u64, state: ServerState, is_prompt: bool) {
         if at_ns < self.heeded_from_ns || self.turns == 0 {
             return;
         }
@@ -245,7 +255,8 @@ impl Timeline {
             // Something of the answer may be on its way.
             _ => self.worked.end(),
         }
-        let seen = Seen::between(self.before, Some(state));
+        let before = self.before.or((!is_prompt).then_some(ServerState::Before));
+        let seen = Seen::between(before, Some(state));
         // Later, what looks like that is that it has done with it.
         let seen =
             if seen == Seen::MaybeOnItsWay && self.on_its_way.is_none() { Seen::Changed } else { seen };

@@ -90,6 +90,37 @@ fn a_request_that_was_late_is_not_what_the_server_took() {
     assert_eq!(verdict(&split).0, None, "{split:?}");
 }
 
+/// A request that the path held for 3 ms; the server works for 1.5 ms, and a look sees that: "server, high" (a stranger).
+#[test]
+fn a_server_that_took_the_request_up_late_is_not_sure() {
+    for (is_prompt, party) in [(true, Some((Party::Server, Confidence::High))), (false, None)] {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[200 * US]));
+        line.still_waiting(0, 4 * MS);
+        if is_prompt {
+            line.look(3_800 * US, 4 * MS, ServerState::Working);
+        } else {
+            line.look_at_work(3_800 * US, 4 * MS);
+        }
+        line.received(Some((4 * MS, 4_700 * US)), 100);
+        let split = line.end(4_700 * US, Some(0), &[]);
+        lawful(&split, 4_700 * US, 0);
+        let (most, confidence) = verdict(&split);
+        assert_eq!(
+            most.filter(|_| confidence == Confidence::High).map(|most| (most, confidence)),
+            party,
+            "{split:?}"
+        );
+        if !is_prompt {
+            assert!(
+                split.part(Party::Server).low_ns <= 1_500 * US
+                    && split.part(Party::Path).high_ns >= 3_200 * US,
+                "{split:?}"
+            );
+        }
+    }
+}
+
 /// By how much the two clocks may run apart while the server is asked.
 fn told_within(world: &World) -> u64 {
     let done_ns = world.rtt_ns / 2 + world.servers_ns();
