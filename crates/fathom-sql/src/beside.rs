@@ -364,7 +364,8 @@ mod tests {
         });
         let (remote, stop) = (login.remote, login.stop.clone());
         let (record, _) = Record::begin(None, "x", remote, serde_json::Value::Null, |_| {}).unwrap();
-        let beside = Beside::begin(Peer::Session(login.clone()), &stop, record, &Clock::default()).unwrap();
+        let beside =
+            Beside::begin(Peer::Session(Box::new(login.clone())), &stop, record, &Clock::default()).unwrap();
         assert!(beside.why().is_some_and(|why| why.contains("1045")), "{:?}", beside.why());
         assert!(login.barred.get().is_some(), "nor does any other");
         stop.over();

@@ -28,7 +28,7 @@ pub(crate) enum Peer {
     /// The database's port.
     Port(SocketAddr),
     /// A session of `MySQL`.
-    Session(Login),
+    Session(Box<Login>),
 }
 
 impl Peer {

@@ -297,7 +297,7 @@ fn look(sessions: &mut [Box<dyn Protocol>], login: &Login, config: &Config) -> R
 fn peer(config: &Config, login: &Login) -> Result<Peer, Error> {
     let Some(reflector) = &config.reflector else {
         return Ok(match config.target {
-            Target::Mysql(_) => Peer::Session(login.clone()),
+            Target::Mysql(_) => Peer::Session(Box::new(login.clone())),
             Target::Postgres(_) | Target::Mssql(_) => Peer::Port(login.remote),
         });
     };
