@@ -213,6 +213,52 @@ fn rows_that_are_copied_are_those_that_the_server_counts() {
     }
 }
 
+/// What a server counts is held against the rows that came: only where it counts rows that it sent.
+#[test]
+fn what_a_server_counts_besides_rows_is_no_mistake() {
+    let Some(server) = Postgres::start() else { return };
+    let (simple, extended, fetched) = (&["--simple"][..], &[][..], &["--fetch-size", "3"][..]);
+    for (query, rows, hows) in [
+        ("SELECT generate_series(1, 10)", 10, &[simple, extended, fetched, &["--fetch-size", "5"]][..]),
+        ("VALUES (1), (2), (3)", 3, &[simple, extended, fetched]),
+        ("EXPLAIN SELECT 1", 1, &[simple, extended, fetched]),
+        ("SHOW work_mem", 1, &[simple, extended, fetched]),
+        // "SELECT 5", of rows that are sent to nobody.
+        ("CREATE TEMP TABLE t AS SELECT generate_series(1, 5)", 0, &[simple, extended, fetched]),
+        ("SELECT g INTO TEMP t FROM generate_series(1, 5) AS g", 0, &[simple, extended, fetched]),
+        (
+            "CREATE TEMP TABLE t (a int); INSERT INTO t SELECT generate_series(1, 4) RETURNING a; UPDATE t SET a = 7; SELECT * FROM t",
+            8,
+            &[simple],
+        ),
+        (
+            "BEGIN; DECLARE c CURSOR FOR SELECT generate_series(1, 9); FETCH 5 FROM c; MOVE 2 FROM c; FETCH ALL FROM c; COMMIT",
+            7,
+            &[simple],
+        ),
+        (
+            "PREPARE p AS SELECT generate_series(1, 3); EXECUTE p; CREATE TEMP TABLE t AS EXECUTE p; COPY t TO STDOUT",
+            6,
+            &[simple],
+        ),
+        // Rows of the rule's query, and the count of the INSERT.
+        (
+            "CREATE TEMP TABLE t (a int); CREATE RULE r AS ON INSERT TO t DO ALSO SELECT generate_series(1, 3); INSERT INTO t VALUES (1)",
+            3,
+            &[simple],
+        ),
+    ] {
+        for how in hows {
+            let outcome = server.ask(&[&["--count", "1", "--query", query], *how].concat());
+            assert_eq!(
+                (&outcome["failed"], &outcome["rows"]),
+                (&json!(0), &json!(rows)),
+                "{query} {how:?}: {outcome:#}"
+            );
+        }
+    }
+}
+
 /// A server that lets nobody idle, asked with longer pauses: the first session is gone when the second query is due, with a word of it. What
 /// looks at it is lost as well, and comes back.
 #[test]
