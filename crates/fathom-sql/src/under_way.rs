@@ -334,13 +334,15 @@ impl UnderWay {
     /// What came of looks while the server was silent to this session, of a query that is given up now.
     pub(crate) fn meanwhile(&self, looks: Option<&Looks>, now: u64) -> Meanwhile {
         let cancelled_ns = self.patience.cancelled_ns();
-        // One of before is of a session that does not look any more.
-        let is_since =
-            |asked_ns| asked_ns >= self.began_ns || looks.is_some_and(|looks| looks.failure().is_none());
-        let is_silent = |asked_ns| is_since(asked_ns) && now.saturating_sub(asked_ns) >= SILENT_NS;
+        // Whoever looks asks each 100 ms, or waits for an answer, or for another session.
+        let has_asked = looks.is_some_and(|looks| looks.failure().is_none())
+            && cancelled_ns.is_some_and(|at_ns| now.saturating_sub(at_ns) >= SILENT_NS);
+        let is_silent = |asked_ns| asked_ns >= self.began_ns && now.saturating_sub(asked_ns) >= SILENT_NS;
         match self.seen_last.filter(|(asked_ns, _)| cancelled_ns.is_some_and(|at_ns| *asked_ns >= at_ns)) {
             Some((_, state)) => Meanwhile::Answered(state),
-            None if looks.and_then(Looks::unanswered_since).is_some_and(is_silent) => Meanwhile::Unanswered,
+            None if has_asked || looks.and_then(Looks::unanswered_since).is_some_and(is_silent) => {
+                Meanwhile::Unanswered
+            }
             None => Meanwhile::Unknown,
         }
     }
