@@ -89,13 +89,14 @@ impl Split {
         let path = &mut self.parts[Path as usize];
         path.ns += moved_ns;
         path.high_ns = path.high_ns.saturating_add(sure_ns).max(path.ns);
-        let (path, client) = (*path, self.part(Client));
-        // What neither of the two others can have had.
-        let left = |a: u64, b: u64| self.wall_ns.saturating_sub(a).saturating_sub(b);
-        let path_low_ns = path.low_ns.max(left(server.high_ns, client.high_ns));
-        let client_low_ns = client.low_ns.max(left(server.high_ns, path.high_ns));
-        self.parts[Path as usize].low_ns = path_low_ns;
-        self.parts[Client as usize].low_ns = client_low_ns;
+        // What neither of the two others can have had. How much the path can have had at the most was reckoned beside a server that may have
+        // had more: it makes nothing surely the client's.
+        let client = self.parts[Client as usize];
+        let left_ns = self.wall_ns.saturating_sub(server.high_ns).saturating_sub(client.high_ns);
+        let path = &mut self.parts[Path as usize];
+        path.low_ns = path.low_ns.max(left_ns);
+        let others_ns = self.wall_ns.saturating_sub(server.high_ns).saturating_sub(client.low_ns);
+        path.high_ns = path.high_ns.max(others_ns);
         self.agree();
     }
 }
