@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from attribution import PASSWORD, ROOT, SERVER, fabric, on, postgres
+from hosts import PASSWORD, ROOT, SERVER, fabric, on, postgres
 
 sys.path.insert(0, str(ROOT / "python/src"))
 from fathometer.dataset import open_recordings  # noqa: E402

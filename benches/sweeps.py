@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from attribution import ROOT, SERVER, fabric, on
+from hosts import ROOT, SERVER, fabric, on
 
 DELAY_MS = 5.0
 GRANTED = 16_383

@@ -7,7 +7,7 @@ mod support;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Output, Stdio};
-use support::database::{PASSWORD, far, result, says_the_same};
+use support::database::{PASSWORD, far, is, result, says_the_same};
 use support::mariadb::{Mariadb, sql};
 use support::probe::assert_sound;
 use support::{FATHOM, wait_for};
@@ -17,10 +17,6 @@ fn refused(out: &Output, code: i32) -> String {
     let line = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!((out.status.code(), line.lines().count()), (Some(code), 1), "{line}");
     line
-}
-
-fn is(outcome: &Value, party: &str) {
-    assert_eq!(outcome["verdict"], json!({ "party": party, "confidence": "high" }), "{outcome:#}");
 }
 
 const ONE: [&str; 5] = ["--json", "--count", "1", "--query", "SELECT 1"];

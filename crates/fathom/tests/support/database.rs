@@ -104,6 +104,19 @@ pub(crate) fn result(out: &Output) -> Value {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
+/// Most of it is this party's, for sure. Where a busy machine kept whoever looks at the server from seeing it often enough, which the
+/// run says then, it names nobody else, and that party may have most of it.
+pub(crate) fn is(outcome: &Value, party: &str) {
+    let seldom_seen = "what the server did while it was waited for was not seen often enough";
+    let (named, confidence) = (&outcome["verdict"]["party"], &outcome["verdict"]["confidence"]);
+    if outcome["without_split"][seldom_seen].is_null() {
+        assert_eq!((named.as_str(), confidence.as_str()), (Some(party), Some("high")), "{outcome:#}");
+        return;
+    }
+    assert!(named.is_null() || named == party, "{outcome:#}");
+    assert!(outcome["shares"][party]["high"].as_f64() > Some(0.5), "{outcome:#}");
+}
+
 /// What a recording says of its queries is what the live run said at its end: in figures and in words.
 pub(crate) fn says_the_same(dir: &Path, live: &Value) {
     let recording = |command: &str, arguments: &[&str]| {
