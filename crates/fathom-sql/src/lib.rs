@@ -17,6 +17,7 @@ mod channel;
 mod config;
 mod connections;
 mod counts;
+mod done;
 mod ending;
 mod environment;
 mod error;

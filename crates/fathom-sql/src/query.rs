@@ -1,6 +1,7 @@
 //! One query: asked, and read to its end in constant memory.
 
 use crate::beside::Beside;
+use crate::done::Done;
 use crate::error::{Loss, Trouble};
 use crate::limit::is_ended;
 use crate::login::Login;
@@ -9,7 +10,7 @@ use crate::looks::after::Before;
 use crate::patience::{Heeded, Patience};
 use crate::protocol::{Protocol, Step, Watch};
 use crate::sending::Sending;
-use crate::under_way::{Done, Habits, Meanwhile, ROOM_EVERY_NS, UnderWay};
+use crate::under_way::{Habits, Meanwhile, ROOM_EVERY_NS, UnderWay};
 use crate::violation::is_violation;
 use crate::work::work_until;
 use crate::{Config, Stop};
