@@ -111,6 +111,9 @@ def test_a_probe_that_is_still_going_reads_as_a_running_recording(fathom, tmp_pa
         assert not recording.interrupted
         assert [c.closed_ns for c in recording.connections] == [None]
         assert recording.rollup.histogram().count == recording.totals.answered - recording.totals.warm_up
+        # No row may be due between that reading and the signal: until one more is there, the run goes on.
+        while open_recording(directory).rows == recording.rows:
+            assert time.monotonic() < deadline, "the probe stopped recording"
         probe.terminate()
         assert probe.wait(LIMIT) == 0
         ended = open_recording(directory)
