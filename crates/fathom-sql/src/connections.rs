@@ -95,7 +95,7 @@ pub(crate) fn open(
         None => Ok(open),
         Some(error) if login.stop.times() > 0 => Err(error),
         Some(error) => Err(Error::run(format!(
-            "{} of {} could be opened: {error}, or ask over fewer",
+            "{} of {} could be opened: {error} (or ask over fewer)",
             open.len(),
             count(config.connections, "connection")
         ))),

@@ -2,6 +2,7 @@
 
 use crate::channel::Channel;
 use crate::limit::{Limit, is_ended};
+use crate::ssl_mode::SslMode;
 use crate::stood::Clock;
 use crate::target::Secret;
 use crate::violation::{REPORT_IT, is_of_this_side, is_violation, to_do};
@@ -64,6 +65,11 @@ impl Login {
     pub(crate) fn limit(&self) -> Limit {
         let limit = Limit::within(self.within, &self.stop, &self.clock);
         if self.is_impatient { limit.impatient() } else { limit }
+    }
+
+    /// Whether TLS was only preferred, and is insisted on by now, because an earlier login of the run had it.
+    pub(crate) fn is_to_stay_encrypted(&self) -> bool {
+        self.server.ssl == SslMode::Prefer && self.reached.is_encrypted()
     }
 
     /// Logs in, unless a login of the run was refused so that no other is to be tried: each further one may count against the user, whom
@@ -146,6 +152,16 @@ pub(crate) fn unreachable(login: &Login, error: &io::Error, in_the_way: &str) ->
     };
     let line = format!("cannot connect to {address}: {error}; {to_do}");
     Error::of(error.kind() == io::ErrorKind::ConnectionRefused, line)
+}
+
+/// A server that had spoken TLS, and does not by now. Nobody tries again: whoever stands in the path would learn more by each login.
+pub(crate) fn no_longer_encrypted(login: &Login) -> Error {
+    Error::Barred(format!(
+        "{} does not speak TLS any more, by which this run has logged in before. Whoever answers there now may only pretend to be the server, so \
+         nothing was asked of it, and nobody in this run logs in again; see what proxy or balancer is on the path, and check who answers by \
+         sslmode=verify-full, or go without TLS by sslmode=disable",
+        login.server.address()
+    ))
 }
 
 /// TLS that did not come about.

@@ -150,8 +150,10 @@ impl Mysql {
         let server = &login.server;
         let encryption = match server.ssl {
             SslMode::Disable => Wanted::Nothing,
-            SslMode::Prefer => Wanted::IfOffered,
-            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Wanted::Everything,
+            SslMode::Prefer if !login.is_to_stay_encrypted() => Wanted::IfOffered,
+            SslMode::Prefer | SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
+                Wanted::Everything
+            }
         };
         let client = Client::new(fathom_mysql::Login {
             user: server.user.clone(),
@@ -176,7 +178,10 @@ impl Mysql {
                 })
             });
             match came? {
-                Some(Event::Ready) => return Ok(this),
+                Some(Event::Ready) => {
+                    login.reached.reach(false, this.channel.is_encrypted());
+                    return Ok(this);
+                }
                 Some(Event::Refused(told)) => return Err(not_let_in(login, &told)),
                 Some(Event::Secure) => {
                     sent.map_err(|e| broke(login, &e))?;

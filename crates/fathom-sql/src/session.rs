@@ -72,7 +72,7 @@ impl Session {
         let limit = login.limit();
         let channel = open(login, &limit)?;
         let is_preferred =
-            login.server.ssl == SslMode::Prefer && channel.is_encrypted() && !login.reached.is_encrypted();
+            login.server.ssl == SslMode::Prefer && channel.is_encrypted() && !login.is_to_stay_encrypted();
         match Self::over(channel, login, &limit) {
             Ok(session) => Ok(session),
             // As libpq does it (`hostnossl` of `pg_hba.conf`): sslmode=prefer is content without TLS. Not where a password was

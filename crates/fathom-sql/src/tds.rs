@@ -56,8 +56,10 @@ impl Tds {
         let wanted = match server.ssl {
             _ if server.login_only => Wanted::Login,
             SslMode::Disable => Wanted::Nothing,
-            SslMode::Prefer => Wanted::IfOffered,
-            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Wanted::Everything,
+            SslMode::Prefer if !login.is_to_stay_encrypted() => Wanted::IfOffered,
+            SslMode::Prefer | SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
+                Wanted::Everything
+            }
         };
         let tls = (wanted != Wanted::Nothing).then(|| tls::begin_within_tds(server)).transpose()?;
         let who = fathom_tds::client::Login {
@@ -82,7 +84,10 @@ impl Tds {
             let out = this.client.take_out();
             let sent = this.channel.send(&out, &limit);
             match came {
-                Ok(Some(Event::Ready)) => return Ok(this),
+                Ok(Some(Event::Ready)) => {
+                    login.reached.reach(false, this.client.facts().encrypted == Encrypted::Everything);
+                    return Ok(this);
+                }
                 Ok(Some(_)) => {}
                 Ok(None) => {
                     sent.map_err(|e| stranger::broke_off(login, &this.channel, &e, &stranger::MSSQL))?;

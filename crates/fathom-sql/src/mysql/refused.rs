@@ -1,7 +1,7 @@
 //! What a server of `MySQL`'s kind refuses: who, where, and what to do about it.
 
 use crate::error::Refusal;
-use crate::login::Login;
+use crate::login::{Login, no_longer_encrypted};
 use crate::violation::{hex, to_do};
 use crate::{Error, ending};
 use fathom_mysql::{Told, Trouble};
@@ -55,6 +55,7 @@ pub(super) fn refused(login: &Login, trouble: &Trouble, began: &[u8], heard: &[u
     let server = &login.server;
     let address = server.address();
     Error::run(match trouble {
+        Trouble::NotEncrypted if login.is_to_stay_encrypted() => return no_longer_encrypted(login),
         Trouble::OtherProtocol | Trouble::TooOld => {
             format!(
                 "{address} does not speak MySQL's protocol: {trouble} (it begins with {}, hexadecimal); name the database's own port",

@@ -1,10 +1,9 @@
 //! The beginning of a connection to `PostgreSQL`: whether it is encrypted.
 
-use super::refused::no_longer_encrypted;
 use crate::channel::Channel;
 use crate::error::Refusal;
 use crate::limit::Limit;
-use crate::login::{Login, more, not_secured, unreachable};
+use crate::login::{Login, more, no_longer_encrypted, not_secured, unreachable};
 use crate::reader::whole;
 use crate::stranger::{POSTGRES, broke_off, other};
 use crate::violation::{hex, to_do};
@@ -40,7 +39,7 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
             let begun = channel.secure(tls::begin(&login.server, home)?, limit);
             begun.map_err(|e| not_secured(login, &e, &tls::POSTGRES))?;
         }
-        b"N" if login.server.ssl == SslMode::Prefer && login.reached.is_encrypted() => {
+        b"N" if login.is_to_stay_encrypted() => {
             return Err(no_longer_encrypted(login));
         }
         b"N" if login.server.ssl == SslMode::Prefer => {}

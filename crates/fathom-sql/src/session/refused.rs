@@ -103,16 +103,6 @@ pub(super) fn no_longer_proven(login: &Login, instead: &str) -> Error {
     ))
 }
 
-/// The same of one that had spoken TLS.
-pub(super) fn no_longer_encrypted(login: &Login) -> Error {
-    Error::Barred(format!(
-        "{} does not speak TLS any more, by which this run has logged in before. Whoever answers there now may only pretend to be the server, so \
-         nothing was asked of it, and nobody in this run logs in again; see what proxy or balancer is on the path, and check who answers by \
-         sslmode=verify-full, or go without TLS by sslmode=disable",
-        login.server.address()
-    ))
-}
-
 /// Where `PostgreSQL` reads what a client answers within a login ("expected SASL response, got message type …"), up to version 13 and since.
 const OF_A_LOGIN: [&str; 3] = ["CheckSCRAMAuth", "CheckSASLAuth", "recv_password_packet"];
 

@@ -1,7 +1,7 @@
 //! What a server of SQL Server's kind refuses: who, where, and what to do about it.
 
 use crate::error::Refusal;
-use crate::login::Login;
+use crate::login::{Login, no_longer_encrypted};
 use crate::violation::{Violation, of_this_side, to_do};
 use crate::{Error, tls};
 use fathom_tds::client::{Told, Trouble};
@@ -57,6 +57,7 @@ pub(super) fn refused(login: &Login, trouble: &Trouble) -> Error {
                 refusal_of(told.clone()).words()
             )
         }
+        Trouble::NotEncrypted if login.is_to_stay_encrypted() => return no_longer_encrypted(login),
         Trouble::NotEncrypted if server.login_only => {
             format!(
                 "{address} does not encrypt a login alone, as `fathom echo` never does; ask for all of it (?sslmode=require), which needs \
