@@ -48,6 +48,9 @@ def blurred(server, path, client, ms, estimated=True):
         ([blurred(6, 3, 1, 2), blurred(6, 3, 1, 2, estimated=False)], None, None),
         # The path was cut, and what nobody could split speaks for nobody, as in fathom-core/query/verdict.rs.
         ([blurred(10, 8, 0, 2), blurred(8, 8, 0, 8, estimated=False)], None, None),
+        # Less than half is surely the path's, and more than the others can have: 7 of 15, and 4.
+        ([blurred(2, 9, 4, 2, estimated=False)], "path", "medium"),
+        ([blurred(2, 6, 4, 2, estimated=False)], None, None),
         # All time counts alike: one long query outweighs nine short ones.
         ([sure(0, 100, 0), *[sure(9, 1, 0)] * 9], "path", "high"),
     ],
@@ -148,13 +151,15 @@ def test_a_query_of_another_database_is_another(tmp_path):
 
 
 def test_a_query_in_packets_of_another_size_is_another(tmp_path):
-    for n, size in enumerate((4_096, 8_192, 8_192)):
+    for n, size in enumerate((16_384, 8_192, 4_096, 8_192)):
         recording(
             tmp_path / str(n), [sure(1, 2, 3)] * 4, packets=size, start_ns=1_742_500_000_000_000_000 + n
         )
-    assert sorted((x.asked, x.queries) for x in known(tmp_path)) == [
+    # By size: as texts 16,384 would come first.
+    assert [(x.asked, x.queries) for x in known(tmp_path)] == [
         ("1,000 × 100 bytes, packets of 4,096 bytes", 4),
         ("1,000 × 100 bytes, packets of 8,192 bytes", 8),
+        ("1,000 × 100 bytes, packets of 16,384 bytes", 4),
     ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -198,7 +199,13 @@ def databases(scenarios: tuple[Scenario, ...]) -> tuple[Asked, ...]:
         for queries in recording.queries.by_setting() if recording.queries is not None else ():
             group = scenario.name, _shape(queries.asked)
             groups.setdefault(group, []).append((recording.manifest.id, queries))
-    return tuple(_asked(path, shape, runs) for (path, shape), runs in sorted(groups.items()))
+    in_order = sorted(groups.items(), key=lambda group: (group[0][0], _in_order(group[0][1])))
+    return tuple(_asked(path, shape, runs) for (path, shape), runs in in_order)
+
+
+def _in_order(shape: str) -> str:
+    """By which packets of 2,048 bytes come before those of 16,384."""
+    return re.sub(r"\d+", lambda number: number[0].zfill(_DIGITS), shape)
 
 
 def _shape(asked: Mapping[str, object]) -> str:
@@ -319,6 +326,8 @@ def _of_connection(runs: Sequence[Queries], at: int) -> OfConnection:
 
 
 _TWO: Final = 2
+_DIGITS: Final = 20
+"""No number of a shape has more."""
 _MOST: Final = 0.5
 """Of the time: more is most of it."""
 
@@ -331,9 +340,18 @@ def _most(
         if parts and parts[party].low_ns > _MOST * mean:
             return party, "high"
     for party in named:
-        if parts and known[party] > _MOST * mean:
+        if parts and (known[party] > _MOST * mean or _is_greatest(parts, party, mean)):
             return party, "medium"
     return None, None
+
+
+def _is_greatest(parts: Mapping[str, PartyTime], party: Party, mean: float) -> bool:
+    """Whether what surely is its own is more than either other can have, and with half of what is open
+    most of it.
+    """
+    part = parts[party]
+    others = max(other.high_ns for name, other in parts.items() if name != party)
+    return part.low_ns > others and (part.low_ns + part.high_ns) / 2 > _MOST * mean
 
 
 def _summed(counts: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
