@@ -75,6 +75,9 @@ pub struct Rtt {
 /// What a look, or a round trip beside, may take longer than the path's round trip in a world that is well.
 const SLACK_NS: u64 = 5_000_000;
 
+/// See [`Rtt::next`].
+const BEYOND: f64 = 4.0;
+
 /// A round trip that takes longer was held up.
 fn well_within(rtt_ns: u64) -> u64 {
     rtt_ns.saturating_mul(2).saturating_add(SLACK_NS)
@@ -94,6 +97,22 @@ impl Rtt {
         let deviation = (squares / (well.len() - 1).max(1) as f64).sqrt();
         let (mean_ns, deviation_ns) = (mean.round() as u64, deviation.round() as u64);
         Some(Self { low_ns, ns, high_ns, mean_ns, deviation_ns, of: well.len() as u32 })
+    }
+
+    /// What the next one may be, where over a longer time none was shorter than `least_ns`.
+    ///
+    /// Of n that are alike the next is shorter than all of them once in n + 1 times, and as often longer: each end lies beyond by four times
+    /// what one of n takes of the way from it to the median. By a simulation (even, normal and exponential ones, and sums of two of them) the
+    /// next of 16 is below in 1 to 3 % and above in 1 to 4 %, in place of 6; of 4 in 8 to 12 and 5 to 10 %, in place of 20.
+    #[must_use]
+    pub fn next(self, least_ns: u64) -> Self {
+        let beyond = |ns: u64| (ns as f64 * BEYOND / f64::from(self.of.max(1))) as u64;
+        let low_ns = self.low_ns.min(least_ns);
+        Self {
+            low_ns: low_ns.saturating_sub(beyond(self.ns - self.low_ns)),
+            high_ns: self.high_ns.saturating_add(beyond(self.high_ns - self.ns)),
+            ..self
+        }
     }
 
     /// The same, where a usual one took no more than that.

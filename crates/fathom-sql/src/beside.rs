@@ -240,7 +240,7 @@ impl Beside {
         let from_ns = since_ns.unwrap_or_else(|| mono_ns().saturating_sub(took_ns));
         known.held(Span { from_ns, to_ns: from_ns.saturating_add(held_ns) });
         match outcome {
-            Ok(measured) => known.answered(RoundTrip { at_ns: mono_ns(), ns: measured.ns }),
+            Ok(measured) => known.answered(RoundTrip { at_ns: mono_ns(), ns: measured.ns }, self.every),
             Err(()) => known.failed += 1,
         }
         self.shared.1.notify_all();

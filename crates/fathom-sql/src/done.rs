@@ -8,6 +8,8 @@ use fathom_core::query::{Served, ServerState, Since};
 pub(crate) struct Done {
     pub(crate) requested_ns: u64,
     pub(crate) least_rtt_ns: u64,
+    /// A usual one.
+    pub(crate) rtt_ns: u64,
     pub(crate) most_rtt_ns: u64,
     pub(crate) since: Option<Since>,
     /// The latest look that saw it at work was asked for then.
@@ -45,8 +47,8 @@ impl Done {
 
     /// What the server said of the query, in which it was blocked on sending for so long; `None`: nothing.
     pub(crate) fn served(&self, blocked_ns: Option<u64>) -> Option<Served> {
-        let Self { least_rtt_ns, most_rtt_ns, .. } = *self;
-        Some(Served { since: self.since?, least_rtt_ns, most_rtt_ns, blocked_ns })
+        let Self { least_rtt_ns, rtt_ns, most_rtt_ns, .. } = *self;
+        Some(Served { since: self.since?, least_rtt_ns, rtt_ns, most_rtt_ns, blocked_ns })
     }
 }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// What this host stood still for longer is told as a cause; the screen tells it too.
 const LONG_NS: u64 = 100_000_000;
-/// What ends sessions that ask nothing.
-const LIMITS: &str = "idle_session_timeout of PostgreSQL, wait_timeout of MySQL";
+/// A gateway or a firewall lets none idle for much longer; SQL Server itself lets each.
+const BETWEEN: Duration = Duration::from_secs(60);
 
 /// What kind of failure it was: of those that are alike one is told, and how many others there were.
 #[derive(Debug, PartialEq, Eq)]
@@ -139,7 +139,13 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&
     let beside = config.every.map_or_else(String::new, |every| format!(", beside the {every:?} of --every"));
     let stood =
         (stood_ns >= LONG_NS).then(|| format!("{} before that{beside}", time_or_dash(Some(stood_ns), 3)));
-    let is_mysql = matches!(config.target, Target::Mysql(_));
+    // What ends sessions that ask nothing, and the least that it can be: MySQL's counts seconds.
+    let (limits, least) = match config.target {
+        Target::Postgres(_) => ("idle_session_timeout", Duration::ZERO),
+        Target::Mysql(_) => ("wait_timeout", Duration::from_secs(1)),
+        Target::Mssql(_) => ("of a gateway or a firewall between", BETWEEN),
+    };
+    let writes = if matches!(config.target, Target::Mysql(_)) { ", net_write_timeout" } else { "" };
     let was_idle = match loss {
         Loss::Told(refusal) if !refusal.was_idle => return ended,
         Loss::Told(_) => true,
@@ -148,20 +154,19 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&
     };
     match (stood, config.every, was_idle) {
         (Some(stood), _, true) => format!(
-            "this host stood still for {stood}, and the server lets no session idle for so long ({LIMITS})"
+            "this host stood still for {stood}, and the server lets no session idle for so long ({limits})"
         ),
         (Some(stood), _, false) => format!(
             "this host stood still for {stood}: a server may end a session whose client takes nothing, or asks nothing, for so \
-             long ({LIMITS}, net_write_timeout of MySQL); or {ended}"
+             long ({limits}{writes}); or {ended}"
         ),
         (None, Some(every), true) => {
             format!(
-                "it lets no session idle for the {every:?} of --every ({LIMITS}): ask more often, or raise it"
+                "it lets no session idle for the {every:?} of --every ({limits}): ask more often, or raise it"
             )
         }
-        // MySQL's wait_timeout counts seconds, and is one at the least.
-        (None, Some(every), false) if !is_mysql || every >= Duration::from_secs(1) => {
-            format!("{ended}; or the server lets none idle for the {every:?} of --every ({LIMITS})")
+        (None, Some(every), false) if every >= least => {
+            format!("{ended}; or the server lets none idle for the {every:?} of --every ({limits})")
         }
         (None, _, _) => ended,
     }
@@ -182,6 +187,24 @@ pub(crate) fn came_after(trouble: &Trouble) -> String {
 mod tests {
     use super::*;
     use crate::error::Refusal;
+    use crate::tests::config_of;
+
+    /// SQL Server was said to have limits of PostgreSQL and MySQL (a stranger); it has none.
+    #[test]
+    fn what_lets_no_session_idle_is_the_servers_own() {
+        for (scheme, own) in
+            [("postgres", "idle_session_timeout"), ("mysql", "wait_timeout"), ("mssql", "a firewall between")]
+        {
+            let target = Target::parse(&format!("{scheme}://me@db/d"), |_| None).unwrap();
+            for every in [1, 3_600] {
+                let config = Config { every: Some(Duration::from_secs(every)), ..config_of(target.clone()) };
+                let told = of_a_lost_session(&Loss::Closed, &config, 0, None);
+                let expected = every > 1 || scheme != "mssql";
+                assert_eq!(told.contains(own), expected, "{told}");
+                assert!(!told.contains(" of PostgreSQL"), "{told}");
+            }
+        }
+    }
 
     /// The kind was read out of the words: two sessions that end by the same code, in other words, were of two kinds, and one whose words
     /// have a bracket of their own was of another.

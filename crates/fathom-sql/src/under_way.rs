@@ -164,8 +164,9 @@ impl UnderWay {
         self.line.request(now, rtt);
         (self.waiting_since_ns, self.requested_ns, self.is_answered) = (Some(now), now, false);
         self.acknowledged_ns = None;
-        let (least_rtt_ns, most_rtt_ns) = rtt.map_or((0, u64::MAX), |rtt| (rtt.low_ns, rtt.high_ns));
-        self.done = Done { requested_ns: now, least_rtt_ns, most_rtt_ns, ..Done::default() };
+        let (least_rtt_ns, rtt_ns, most_rtt_ns) =
+            rtt.map_or((0, 0, u64::MAX), |rtt| (rtt.low_ns, rtt.ns, rtt.high_ns));
+        self.done = Done { requested_ns: now, least_rtt_ns, rtt_ns, most_rtt_ns, ..Done::default() };
     }
 
     /// When the kernel is to be asked again whether all of the request was sent; `None`: it need not be.

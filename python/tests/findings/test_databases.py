@@ -48,9 +48,6 @@ def blurred(server, path, client, ms, estimated=True):
         ([blurred(6, 3, 1, 2), blurred(6, 3, 1, 2, estimated=False)], None, None),
         # The path was cut, and what nobody could split speaks for nobody, as in fathom-core/query/verdict.rs.
         ([blurred(10, 8, 0, 2), blurred(8, 8, 0, 8, estimated=False)], None, None),
-        # Less than half is surely the path's, and more than the others can have: 7 of 15, and 4.
-        ([blurred(2, 9, 4, 2, estimated=False)], "path", "medium"),
-        ([blurred(2, 6, 4, 2, estimated=False)], None, None),
         # All time counts alike: one long query outweighs nine short ones.
         ([sure(0, 100, 0), *[sure(9, 1, 0)] * 9], "path", "high"),
     ],
@@ -59,6 +56,14 @@ def test_most_of_it_is_whose_time_it_is(tmp_path, rows, party, sure_):
     recording(tmp_path / "r", [sure(1, 1, 10**6), *rows])
     (one,) = known(tmp_path)
     assert (one.party, one.sure, one.counted) == (party, sure_, len(rows))
+
+
+def test_who_surely_has_more_than_the_others_can_have_is_known(tmp_path):
+    for at, (path, greatest) in enumerate(((9, "path"), (6, None))):
+        # 7 of 15 at the least, and the others 4 at the most; and 4 of 12, as much as they.
+        recording(tmp_path / str(at), [sure(1, 1, 1), blurred(2, path, 4, 2, estimated=False)])
+        (one,) = known(tmp_path / str(at))
+        assert (one.party, one.sure, one.greatest) == (None, None, greatest)
 
 
 def test_the_ends_of_a_part_are_whole_ns_as_they_are_written_for_machines(tmp_path):

@@ -101,11 +101,15 @@ impl Figures {
             Confidence::Medium => "medium",
             Confidence::None => "none",
         };
+        let name = |party: Option<Party>| party.map(|party| party.to_string());
         let figures = self.named().map(|(name, of)| (format!("{}_ns", name.replace(' ', "_")), figure(of)));
         let others = [
             ("turns", json!(median(&self.turns))),
             ("rtt_ns", json!(median(&self.rtt))),
-            ("verdict", json!({ "party": party.map(|party| party.to_string()), "confidence": confidence })),
+            (
+                "verdict",
+                json!({ "party": name(party), "confidence": confidence, "greatest": name(self.verdict.greatest()) }),
+            ),
             ("shares", PARTIES.map(share).into_iter().collect::<Map<_, _>>().into()),
             ("mean_ns", json!(mean)),
         ];

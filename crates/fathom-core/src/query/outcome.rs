@@ -205,7 +205,13 @@ impl Outcome {
             (None, _) => {
                 let all: Vec<String> =
                     PARTIES.into_iter().map(|party| format!("{party} {}", range(party))).collect();
-                format!("no part is most of it for sure: {}", all.join("; "))
+                let whose = verdict.greatest().map(|party| {
+                    format!(
+                        "the {party} has more of it than either other can have, but it need not be most of it"
+                    )
+                });
+                let whose = whose.unwrap_or_else(|| "no part is most of it for sure".to_owned());
+                format!("{whose}: {}", all.join("; "))
             }
         })
     }

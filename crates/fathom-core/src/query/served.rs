@@ -1,9 +1,9 @@
 //! What a server says of a query once it is over: since when it has been done with it, and for how long its client's side held it up. It had no
 //! more to do with the query than lies between the request and that moment, whatever was seen of it meanwhile.
 
-use super::Since;
 use super::split::Party::{Client, Path, Server};
 use super::split::Split;
+use super::{SLACK_NS, Since};
 
 /// What a look says that was asked for once the answer was whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,9 @@ pub struct Served {
     pub since: Since,
     /// No round trip of the path is shorter, ns: the request took as long on its way as the look's question did, or the look's answer back.
     pub least_rtt_ns: u64,
-    /// A usual one takes no more, ns.
+    /// A usual one, ns.
+    pub rtt_ns: u64,
+    /// None of usual ones takes more, ns.
     pub most_rtt_ns: u64,
     /// It was blocked on sending for so long, as it counts, ns; `None`: nobody knows.
     pub blocked_ns: Option<u64>,
@@ -25,6 +27,11 @@ impl Served {
     /// came. Both together are a round trip.
     fn most_ns(&self, began_ns: u64) -> u64 {
         self.since.latest_ns.saturating_sub(began_ns).saturating_sub(self.least_rtt_ns)
+    }
+
+    /// So much longer than a usual round trip the look took.
+    fn slower_ns(&self) -> u64 {
+        (self.since.latest_ns - self.since.earliest_ns).saturating_sub(self.rtt_ns)
     }
 
     /// By so much that most may be more than it was: the request may have been longer on its way than it had to be, and nobody knows when the
@@ -52,7 +59,9 @@ impl Split {
             served.blocked_ns.filter(|_| self.quiet_ns == 0 && self.was_well && self.unsteady_ns == 0);
         let open_ns = match known_ns {
             Some(blocked_ns) => {
-                let likely_ns = most_ns.saturating_sub(blocked_ns);
+                // The request took as long on its way, and the look's answer back, as a usual round trip is more likely than as the least.
+                let usual_ns = served.rtt_ns.saturating_sub(served.least_rtt_ns);
+                let likely_ns = most_ns.saturating_sub(usual_ns).saturating_sub(blocked_ns);
                 self.shift(Server, Path, server.ns.saturating_sub(likely_ns));
                 // What came after it was done is what others were behind with: where that is little nobody else was slower.
                 let behind_ns =
@@ -73,6 +82,12 @@ impl Split {
         self.tied_ns = self.tied_ns.min(self.open_ns);
         self.unsteady_ns = self.unsteady_ns.min(self.open_ns);
         self.silent_ns = self.silent_ns.min(self.open_ns);
+        // The path may have become slower since round trips were measured, or the server to look: nobody knows which.
+        let slower_ns = served.slower_ns().min(server.high_ns - server.low_ns);
+        if slower_ns > SLACK_NS {
+            self.open_ns = self.open_ns.max(slower_ns);
+            self.unsteady_ns = self.unsteady_ns.max(slower_ns);
+        }
     }
 
     /// The server has no more than that; what it had beyond is rather the path's, because this side waited for it.

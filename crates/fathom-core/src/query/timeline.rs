@@ -55,7 +55,12 @@ pub struct Timeline {
     /// The server's kernel sends a lost answer again after this; of this turn it is here within the other, beyond the round trip.
     again_ns: u64,
     again_within_ns: u64,
-    /// Of this turn, the longest, and the longest of a path that is well; of all, what they were taken to be at most.
+    /// The answer of the latest look that saw the server work was held up for so long at the most, though not for so long that it was late, of
+    /// this turn and of the others: the query's own may have been, too, and the server done.
+    held_back_ns: u64,
+    held_back_all_ns: u64,
+    /// Of this turn, the shortest, the longest, and the longest of a path that is well; of all, what they were taken to be at most.
+    rtt_low_ns: u64,
     rtt_high_ns: u64,
     rtt_well_ns: u64,
     rtt_most_ns: u64,
@@ -97,6 +102,9 @@ impl Timeline {
             sure: Split::default(),
             again_ns: AGAIN_NS,
             again_within_ns: 0,
+            held_back_ns: 0,
+            held_back_all_ns: 0,
+            rtt_low_ns: 0,
             rtt_high_ns: 0,
             rtt_well_ns: 0,
             rtt_most_ns: 0,
@@ -134,6 +142,7 @@ impl Timeline {
     pub fn request(&mut self, now_ns: u64, rtt: Option<Rtt>) {
         self.close_turn(now_ns);
         self.round_trips.begin(rtt);
+        self.rtt_low_ns = rtt.map_or(0, |rtt| rtt.low_ns);
         if let Some(rtt) = rtt {
             (self.rtt_high_ns, self.rtt_most_ns) = (rtt.high_ns, self.rtt_most_ns.max(rtt.ns));
             // One that a cut held up is remembered for a while, and would excuse the next cut.
@@ -250,6 +259,9 @@ impl Timeline {
         self.looks += 1;
         self.is_stale = self.is_late(asked_ns, at_ns);
         self.is_blind |= self.is_stale;
+        if state == ServerState::Working && !self.is_stale {
+            self.held_back_ns = (at_ns - asked_ns.min(at_ns)).saturating_sub(self.rtt_low_ns);
+        }
         match state {
             ServerState::Working if self.is_first => self.worked.seen(asked_ns, at_ns),
             // Something of the answer may be on its way.
@@ -347,6 +359,7 @@ impl Timeline {
         let rest_ns = split.wall_ns - self.stood_ns;
         split.doubt(Client, &[Server, Path], self.busy.doubted_ns(self.bytes, rest_ns));
         self.round_trips.doubt(&mut split);
+        split.doubt(Server, &[Path], self.held_back_all_ns);
         if !was_held_up {
             split.doubt(Server, &[Path], self.lost_answers_ns);
         }
@@ -380,6 +393,7 @@ impl Timeline {
         self.shut(seen);
         self.settle_way(Seen::Changed);
         self.worked.end();
+        self.held_back_all_ns += std::mem::take(&mut self.held_back_ns);
         (self.before, self.before_ns, self.is_stale) = (None, self.now_ns, false);
     }
 

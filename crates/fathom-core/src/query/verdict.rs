@@ -7,8 +7,7 @@ use super::{PARTIES, Part, Party, Split};
 pub enum Confidence {
     /// Even its lower bound is more than half of the time.
     High,
-    /// What is estimated to be its own, and of queries without an estimate what surely is, comes to more than half; or what surely is comes to
-    /// more than each of the others can have, and with half of what is open to more than half.
+    /// What is estimated to be its own, and of queries without an estimate what surely is, comes to more than half.
     Medium,
     /// No party's is.
     None,
@@ -77,13 +76,16 @@ impl Verdict {
             return (sure, Confidence::High);
         }
         let is_most = |party: Party| self.known_ns[party as usize] > self.wall_ns / 2;
-        let is_greatest = |party: Party| {
-            let part = self.parts[party as usize];
-            let is_less = |other: Party| other == party || self.parts[other as usize].high_ns < part.low_ns;
-            part.low_ns / 2 + part.high_ns / 2 > self.wall_ns / 2 && PARTIES.into_iter().all(is_less)
-        };
-        let likely = PARTIES.into_iter().find(|&party| is_most(party) || is_greatest(party));
+        let likely = PARTIES.into_iter().find(|&party| is_most(party));
         (likely, if likely.is_some() { Confidence::Medium } else { Confidence::None })
+    }
+
+    /// Who surely has more than either of the others can have, be it most of the time or not.
+    pub fn greatest(&self) -> Option<Party> {
+        PARTIES.into_iter().find(|&party| {
+            let low_ns = self.parts[party as usize].low_ns;
+            PARTIES.into_iter().all(|other| other == party || self.parts[other as usize].high_ns < low_ns)
+        })
     }
 }
 
@@ -111,20 +113,20 @@ mod tests {
 
     /// The article's experiment on a quiet machine: no estimates, and less than half is the path's for sure. But nobody had more.
     #[test]
-    fn who_surely_has_the_greatest_part_seems_to_have_most() {
+    fn who_surely_has_more_than_the_others_can_have_is_known() {
         let part = |low_ns, high_ns| Part { low_ns, ns: low_ns, high_ns };
         let of = |path: Part| {
             let mut verdict = Verdict::default();
             let parts = [part(0, 2_800), path, part(300, 5_100)];
             verdict.add(&Split::of_recording(13_800, parts, Some("what was not seen")));
-            verdict.most()
+            (verdict.most(), verdict.greatest())
         };
-        assert_eq!(of(part(5_900, 13_500)), (Some(Party::Path), Confidence::Medium));
-        // Half of it at the most.
-        assert_eq!(of(part(5_900, 7_000)), (None, Confidence::None));
+        let nobody = (None, Confidence::None);
+        assert_eq!(of(part(5_900, 13_500)), (nobody, Some(Party::Path)));
         // As much the client may have had.
-        assert_eq!(of(part(5_100, 13_500)), (None, Confidence::None));
-        assert_eq!(of(part(7_000, 13_500)), (Some(Party::Path), Confidence::High));
+        assert_eq!(of(part(5_100, 13_500)), (nobody, None));
+        let sure = (Some(Party::Path), Confidence::High);
+        assert_eq!(of(part(7_000, 13_500)), (sure, Some(Party::Path)));
     }
 
     /// The same beside queries that took longer in all, half of it the path's: the middle of what was open made it the server's.

@@ -83,11 +83,63 @@ fn a_request_that_was_late_is_not_what_the_server_took() {
     let mut split = line.end(16 * MS, Some(0), &[]);
     // The request took 14 ms, the server 1 ms, the answer 1 ms.
     let since = Since { earliest_ns: 15 * MS, latest_ns: 17 * MS };
-    let served = Served { since, least_rtt_ns: 2 * MS, most_rtt_ns: rtt.high_ns, blocked_ns: Some(0) };
+    let served =
+        Served { since, least_rtt_ns: 2 * MS, rtt_ns: rtt.ns, most_rtt_ns: rtt.high_ns, blocked_ns: Some(0) };
     split.served(0, &served);
     lawful(&split, 16 * MS, 0);
     assert_eq!(split.estimates(), None, "{split:?}");
     assert_eq!(verdict(&split).0, None, "{split:?}");
+}
+
+/// Where nothing is known of the least round trip, a usual one is the path's all the same: it had none of 45 in 169 queries (a stranger).
+#[test]
+fn a_usual_round_trip_is_the_paths_where_the_server_says_since_when_it_is_done() {
+    let rtt = Rtt { low_ns: 0, ns: 8 * MS, high_ns: 14 * MS, mean_ns: 8 * MS, deviation_ns: 3 * MS, of: 16 };
+    let mut line = Timeline::new(0);
+    line.request(0, Some(rtt));
+    line.received(Some((0, 108 * MS)), 100);
+    let mut split = line.end(108 * MS, Some(0), &[]);
+    // There and back it took 4 ms each, and so did the look.
+    let since = Since { earliest_ns: 100 * MS, latest_ns: 108 * MS };
+    let served =
+        Served { since, least_rtt_ns: 0, rtt_ns: rtt.ns, most_rtt_ns: rtt.high_ns, blocked_ns: Some(0) };
+    split.served(0, &served);
+    lawful(&split, 108 * MS, 0);
+    assert_eq!(split.estimates().map(|of| of[Party::Path as usize]), Some(8 * MS), "{split:?}");
+}
+
+/// A path became 25 ms slower, and what was measured beside it knows only later: most of it seemed to be the server's (a stranger).
+#[test]
+fn a_look_that_is_slower_than_the_path_was_leaves_it_open() {
+    for (rtt_ns, are_known) in [(35 * MS, true), (10 * MS, false)] {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[rtt_ns]));
+        line.received(Some((0, 37 * MS)), 100);
+        let mut split = line.end(37 * MS, Some(0), &[]);
+        // It was done after 19.5 ms.
+        let since = Since { earliest_ns: 2 * MS, latest_ns: 37 * MS };
+        let served = Served { since, least_rtt_ns: rtt_ns, rtt_ns, most_rtt_ns: rtt_ns, blocked_ns: Some(0) };
+        split.served(0, &served);
+        lawful(&split, 37 * MS, 0);
+        assert_eq!(split.estimates().is_some(), are_known, "{split:?}");
+        assert_ne!(verdict(&split).0, Some(Party::Server), "{split:?}");
+    }
+}
+
+/// A path that holds an answer back for a moment holds a look back as well, and both come together: the server had 8.3 to 8.7 ms, where 4.4
+/// are true (a stranger).
+#[test]
+fn what_held_a_look_back_may_have_held_the_answer_back() {
+    let mut line = Timeline::new(0);
+    line.request(0, Rtt::of(&[MS]));
+    line.still_waiting(0, 9 * MS);
+    // It took 4 ms of 4.5 until it was sent, and was here 4 ms late.
+    line.look(3_200 * US, 9 * MS, ServerState::Working);
+    line.received(Some((9 * MS, 9 * MS)), 100);
+    let split = line.end(9 * MS, Some(0), &[]);
+    lawful(&split, 9 * MS, 0);
+    let (server, path) = (split.part(Party::Server), split.part(Party::Path));
+    assert!(server.low_ns <= 4 * MS && path.high_ns >= 5 * MS, "{split:?}");
 }
 
 /// A request that the path held for 3 ms; the server works for 1.5 ms, and a look sees that: "server, high" (a stranger).

@@ -455,6 +455,7 @@ impl World {
         Served {
             since,
             least_rtt_ns: 2 * half,
+            rtt_ns: self.rtt_ns,
             most_rtt_ns: self.rtt_ns,
             blocked_ns: self.counts_waits.then_some(blocked_ns),
         }

@@ -10,6 +10,10 @@ const KEPT: usize = 16;
 pub(super) const FIRST: usize = 5;
 /// So many of the longest are kept while a query runs: one that is shorter than as many others is not heeded.
 const SLOWEST: usize = 16;
+/// So many in a row tell that the path has become another.
+const CHANGED: usize = 2;
+/// None of so long was shorter than the least: as long as Linux keeps it (`tcp_min_rtt_wlen`, 300 s).
+const LEAST_NS: u64 = 300_000_000_000;
 /// The newest is of the path as it is for so many times as long as from one to the next.
 const FRESH: u64 = 4;
 
@@ -24,6 +28,8 @@ pub(super) struct RoundTrip {
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) round_trips: VecDeque<RoundTrip>,
+    /// Those than which none that came later was shorter.
+    least: VecDeque<RoundTrip>,
     pub(super) tries: usize,
     pub(super) failed: u64,
     /// The server lets nobody in who would measure.
@@ -46,7 +52,18 @@ impl Known {
     }
 
     /// Takes one.
-    pub(super) fn answered(&mut self, round_trip: RoundTrip) {
+    pub(super) fn answered(&mut self, round_trip: RoundTrip, every: Duration) {
+        if !self
+            .round_trips
+            .back()
+            .is_none_or(|last| follows(last.at_ns, round_trip.at_ns, round_trip.ns, every))
+        {
+            self.least.clear();
+        }
+        while self.least.pop_back_if(|one| one.ns >= round_trip.ns).is_some() {}
+        self.least.push_back(round_trip);
+        while self.least.pop_front_if(|one| one.at_ns.saturating_add(LEAST_NS) < round_trip.at_ns).is_some() {
+        }
         self.round_trips.push_back(round_trip);
         // The first of a run finds nothing warm.
         while self.round_trips.len() > KEPT || (self.tries == FIRST && self.round_trips.len() == FIRST) {
@@ -68,17 +85,41 @@ impl Known {
     /// The path's round trip now, by those that came in one after the other until now: what came before a gap, or where none
     /// comes any more, is of a path that was.
     pub(super) fn rtt(&self, now_ns: u64, every: Duration) -> Option<Rtt> {
-        let every_ns = every.as_nanos() as u64;
         let mut later_ns = now_ns;
-        // From one answer to the next there lies the next one's own round trip too.
         let mut own_ns = self.round_trips.back().map_or(0, |newest| newest.ns);
         let fresh = self.round_trips.iter().rev().take_while(|one| {
-            let is_fresh = later_ns.saturating_sub(one.at_ns) <= FRESH * every_ns + own_ns;
+            let is_fresh = follows(one.at_ns, later_ns, own_ns, every);
             (later_ns, own_ns) = (one.at_ns, one.ns);
             is_fresh
         });
-        Rtt::of(&fresh.map(|one| one.ns).collect::<Vec<_>>())
+        let newest_first: Vec<u64> = fresh.map(|one| one.ns).collect();
+        let rtt = Rtt::of(&newest_first)?;
+        let next = rtt.next(self.least.front().map_or(rtt.low_ns, |one| one.ns));
+        // It may be any of those; usual is what it has become.
+        Some(match Rtt::of(&newest_first[..since_changed(&newest_first)]) {
+            Some(Rtt { ns, mean_ns, deviation_ns, of, .. }) => Rtt { ns, mean_ns, deviation_ns, of, ..next },
+            None => next,
+        })
     }
+}
+
+/// How many of the newest are of what the path has become: all of them are longer than all before, or shorter. Of those that are alike two
+/// are so once in sixty times, and the median of two is as usual as that of all.
+fn since_changed(newest_first: &[u64]) -> usize {
+    let is_one = |&n: &usize| {
+        let (since, before) = newest_first.split_at(n);
+        let ends = |of: &[u64]| of.iter().min().copied().zip(of.iter().max().copied());
+        let beyond = ends(since).zip(ends(before));
+        beyond.is_none_or(|((least, most), (before_least, before_most))| {
+            least > before_most || most < before_least
+        })
+    };
+    (CHANGED..newest_first.len()).find(is_one).unwrap_or(newest_first.len())
+}
+
+/// Whether no gap lies between an answer and a later one. From one to the next there lies the next one's own round trip too.
+fn follows(at_ns: u64, later_ns: u64, own_ns: u64, every: Duration) -> bool {
+    later_ns.saturating_sub(at_ns) <= FRESH * every.as_nanos() as u64 + own_ns
 }
 
 #[cfg(test)]
@@ -91,18 +132,18 @@ mod tests {
     fn known(of: &[(u64, u64)]) -> Known {
         let mut known = Known { tries: FIRST + 1, ..Known::default() };
         for &(at_ns, ns) in of {
-            known.answered(RoundTrip { at_ns, ns });
+            known.answered(RoundTrip { at_ns, ns }, ECHO_EVERY);
         }
         known
     }
 
     #[test]
     fn the_path_is_what_the_last_moments_said() {
-        let all: Vec<_> = (1..=20).map(|i| (i * 101 * MS, MS + i)).collect();
+        let all: Vec<_> = (1..=20).map(|i| (i * 101 * MS, MS + i * 7 % 20)).collect();
         let rtt = known(&all).rtt(2_020 * MS + 50 * MS, ECHO_EVERY);
-        // The last 16, from the fifth on.
+        // The last 16, from the fifth on, are 0 to 19 without four; a quarter of what lies between either end and the median is beyond it.
         let rtt = rtt.map(|rtt| (rtt.low_ns, rtt.ns, rtt.high_ns, rtt.of));
-        assert_eq!(rtt, Some((MS + 5, MS + 12, MS + 20, 16)));
+        assert_eq!(rtt, Some((MS - 2, MS + 10, MS + 21, 16)));
     }
 
     /// The reflector stopped answering ten seconds into a run of hours.
@@ -120,6 +161,40 @@ mod tests {
         let rtt =
             known(&[(100 * MS, MS), (200 * MS, MS), (60_000 * MS, 9 * MS)]).rtt(60_050 * MS, ECHO_EVERY);
         assert_eq!(rtt, Rtt::of(&[9 * MS]));
+    }
+
+    /// A path whose round trips vary: each query's own was shorter than all of the last 16 once in 17 times (a stranger).
+    #[test]
+    fn the_least_of_minutes_counts_where_no_gap_lies_between() {
+        let least = |gap: u64, later: u64| {
+            let one_ms = (100 * MS, MS);
+            let others = (2..=40).map(|i| ((i * 100 + gap + if i > 20 { later } else { 0 }) * MS, 5 * MS));
+            let all: Vec<_> = std::iter::once(one_ms).chain(others).collect();
+            let now_ns = all.last().unwrap().0;
+            known(&all).rtt(now_ns, ECHO_EVERY).map(|rtt| rtt.low_ns / MS)
+        };
+        assert_eq!((least(0, 0), least(0, 2_000)), (Some(1), Some(5)));
+        // Five minutes later it is of a path that was.
+        let often = (0..3_050).map(|i| (i * 100 * MS, if i == 0 { MS } else { 5 * MS }));
+        let rtt = known(&often.collect::<Vec<_>>()).rtt(304_900 * MS, ECHO_EVERY);
+        assert_eq!(rtt.map(|rtt| rtt.low_ns), Some(5 * MS));
+    }
+
+    /// A path that has become slower: until half of 16 were, it was a server's (a stranger). One that was slow is none.
+    #[test]
+    fn two_that_are_slower_than_all_before_are_what_is_usual_now() {
+        let usual = |slow: &[u64]| {
+            let all: Vec<u64> = [2, 3, 2, 4, 2, 3, 2, 2, 3, 2].iter().chain(slow).copied().collect();
+            let at = |(i, &ms): (usize, &u64)| ((i as u64 * 100 + 1_000) * MS, ms * MS);
+            let all: Vec<_> = all.iter().enumerate().map(at).collect();
+            let rtt = known(&all).rtt(all.last().unwrap().0, ECHO_EVERY).unwrap();
+            // By which end it is known: whichever it may be is so as before.
+            assert!(rtt.low_ns <= 2 * MS && rtt.high_ns >= rtt.ns, "{rtt:?}");
+            rtt.ns / MS
+        };
+        assert_eq!([usual(&[]), usual(&[27]), usual(&[27, 26]), usual(&[27, 26, 28])], [2, 2, 26, 27]);
+        // And again another.
+        assert_eq!([usual(&[27, 26, 27, 28, 1, 1]), usual(&[27, 2, 26])], [1, 2]);
     }
 
     /// A round trip that is longer than the pauses between is no gap.

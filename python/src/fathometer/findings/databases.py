@@ -104,6 +104,8 @@ class Asked:
     """Whose time most of it is; None: nobody's for sure."""
     sure: Confidence | None
     """How sure that is; None: not at all."""
+    greatest: Party | None
+    """Who surely has more than either of the others can have, be it most of the time or not."""
     counted: int
     """Queries that the figures are of."""
     each: tuple[OfConnection, ...] = ()
@@ -285,6 +287,7 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
         parts=parts,
         party=whose,
         sure=sure,
+        greatest=_greatest(parts),
         counted=len(wall),
         each=_each(queries),
     )
@@ -340,18 +343,17 @@ def _most(
         if parts and parts[party].low_ns > _MOST * mean:
             return party, "high"
     for party in named:
-        if parts and (known[party] > _MOST * mean or _is_greatest(parts, party, mean)):
+        if parts and known[party] > _MOST * mean:
             return party, "medium"
     return None, None
 
 
-def _is_greatest(parts: Mapping[str, PartyTime], party: Party, mean: float) -> bool:
-    """Whether what surely is its own is more than either other can have, and with half of what is open
-    most of it.
-    """
-    part = parts[party]
-    others = max(other.high_ns for name, other in parts.items() if name != party)
-    return part.low_ns > others and (part.low_ns + part.high_ns) / 2 > _MOST * mean
+def _greatest(parts: Mapping[str, PartyTime]) -> Party | None:
+    named: tuple[Party, ...] = ("server", "path", "client")
+    for party in named if parts else ():
+        if parts[party].low_ns > max(parts[other].high_ns for other in named if other != party):
+            return party
+    return None
 
 
 def _summed(counts: Sequence[Mapping[str, int]]) -> Mapping[str, int]:

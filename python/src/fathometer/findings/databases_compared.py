@@ -80,9 +80,11 @@ def difference(a: Asked, b: Asked) -> tuple[Difference, Pairing]:
     of_a, of_b = _runs(a), _runs(b)
     began = ([int(q.started_ns.min()) for q in runs] for runs in (of_a, of_b))
     x, y, are_pairs = pairs_of_runs(_medians(of_a), _medians(of_b), are_interleaved(*began))
+    # As the tables show them: of all queries, not of the common blocks alone, nor of runs.
+    told = tuple(one.wall["p50"].value for one in (a, b))
     if min(len(x), len(y)) >= RUNS_TO_COMPARE:
         by_runs = compare_runs("p50", x, y, interleaved=are_pairs)
-        return by_runs, "paired in time" if are_pairs else "unpaired"
+        return restated(by_runs, *told), "paired in time" if are_pairs else "unpaired"
     together = _together(of_a, of_b)
     blocks = together or tuple(from_series(wall_of(runs)) for runs in (of_a, of_b))
     comparison = compare(*blocks, side_by_side=together is not None)
@@ -90,8 +92,7 @@ def difference(a: Asked, b: Asked) -> tuple[Difference, Pairing]:
     of_few = few_runs(x, y, are_pairs) if by_blocks.decided else None
     if of_few is not None:
         by_blocks = no_surer(by_blocks, of_few.at())
-    # As the tables show them: of all queries, not of the common blocks alone.
-    return restated(by_blocks, *(one.wall["p50"].value for one in (a, b))), comparison.pairing
+    return restated(by_blocks, *told), comparison.pairing
 
 
 def _runs(one: Asked) -> list[Queries]:

@@ -52,6 +52,7 @@ def _asked(one: Asked) -> dict[str, Any]:
         "server_counted": None if (of := one.by_server) is None else _counted(of),
         "party": one.party,
         "confidence": one.sure,
+        "greatest": one.greatest,
         "broken": one.broken,
     }
 

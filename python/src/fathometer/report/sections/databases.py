@@ -55,9 +55,15 @@ def _row(one: Asked, every: Sequence[Asked], pairs: Sequence[Pair]) -> tuple[Cel
         Cell(f"{one.queries:,}", under),
         *(figure(e) for e in one.wall.values()),
         *parts,
-        Cell(one.party, _SURE[one.sure]) if one.party and one.sure else _NONE,
+        _whose(one),
         _others(one, every, pairs),
     )
+
+
+def _whose(one: Asked) -> Cell:
+    if one.party and one.sure:
+        return Cell(one.party, _SURE[one.sure])
+    return Cell(one.greatest, "the greatest part") if one.greatest else _NONE
 
 
 def _connections(one: Asked) -> list[str]:
@@ -145,9 +151,9 @@ SECTION = Section(
     "Queries of fathom sql. Wall: from before the first request to the whole answer, worked on; "
     "beneath each its 95 % interval. Server, path and client: how much of a query's wall time was "
     "surely theirs, and how much may have been, in the mean; what lies between is open. Most of it: "
-    "more than half for sure; or it seems to be, by the estimates, or because what is surely theirs is more "
-    "than either of the others can have had. The first query of a run, which finds "
-    "nothing warm, and those that failed are in no figure. Where several "
+    "more than half for sure, or by the estimates (seems to be); or, where nobody has that, who surely has "
+    "more than either of the others can have (the greatest part). The first query of a run or login, which "
+    "finds nothing warm, and those that failed are in no figure. Where several "
     "connections ask side by side the figures are of the queries of all of them, and the least and the "
     "greatest of their medians stand beneath. Wall times of the same query over several paths are compared "
     "by their medians, those of the same moments together where the paths were asked over side by side; in "
