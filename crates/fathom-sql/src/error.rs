@@ -104,6 +104,8 @@ impl Refusal {
                 b'C' => refusal.code = value,
                 b'M' => refusal.message = value,
                 b'R' => refusal.routine = value,
+                // Poolers, and servers before 9.6, have no V; S may be in another language.
+                b'S' => refusal.is_fatal = matches!(value.as_str(), "FATAL" | "PANIC"),
                 b'V' => refusal.is_fatal = value != "ERROR",
                 _ => {}
             }

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// What this host stood still for longer is told as a cause; the screen tells it too.
 const LONG_NS: u64 = 100_000_000;
 /// A gateway or a firewall lets none idle for much longer; SQL Server itself lets each.
-const BETWEEN: Duration = Duration::from_secs(60);
+const BETWEEN: Duration = Duration::from_mins(1);
 
 /// What kind of failure it was: of those that are alike one is told, and how many others there were.
 #[derive(Debug, PartialEq, Eq)]
@@ -189,7 +189,7 @@ mod tests {
     use crate::error::Refusal;
     use crate::tests::config_of;
 
-    /// SQL Server was said to have limits of PostgreSQL and MySQL (a stranger); it has none.
+    /// SQL Server was said to have limits of `PostgreSQL` and `MySQL` (a stranger); it has none.
     #[test]
     fn what_lets_no_session_idle_is_the_servers_own() {
         for (scheme, own) in

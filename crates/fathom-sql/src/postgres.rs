@@ -77,7 +77,7 @@ impl Protocol for Session {
                     continue;
                 }
                 Message::PortalSuspended => {
-                    self.ends.suspended();
+                    self.ends.suspended(config.fetch_size)?;
                     let mut out = BytesMut::new();
                     execute(config, &mut out)?;
                     Step::Turn(out.to_vec())

@@ -300,7 +300,17 @@ impl Asker<'_> {
                     Step::Over => return Ok(()),
                 }
             }
-            self.more(run)?;
+            let came = self.more(run);
+            came.map_err(|trouble| match (trouble, run.refusal.take()) {
+                // Who closes after an error closes because of it.
+                (Trouble::Lost(Loss::Closed | Loss::Broke { .. }), Some(refusal)) => {
+                    Trouble::Lost(Loss::Told(refusal))
+                }
+                (trouble, refusal) => {
+                    run.refusal = refusal;
+                    trouble
+                }
+            })?;
         }
     }
 

@@ -300,7 +300,12 @@ fn answering(answer: &'static [u8]) -> String {
             match (tag, is_look) {
                 (b'Q', _) => stream.write_all(&[NUMBER, IDLE].concat())?,
                 (b'S', true) => stream.write_all(&[&refusal[..], IDLE].concat())?,
-                (b'S', false) => stream.write_all(answer)?,
+                (b'S', false) => {
+                    stream.write_all(answer)?;
+                    if answer.starts_with(b"E") {
+                        return Ok(());
+                    }
+                }
                 _ => {}
             }
         }
@@ -346,6 +351,17 @@ fn an_answer_that_makes_no_sense_is_no_end_of_the_connection() {
             b"E\0\0\0\x29SFATAL\0VFATAL\0C08P01\0Mquery_timeout\0\0",
             "query_timeout (08P01); a pooler or proxy between says so",
             "the server's log",
+        ),
+        // Without V, as poolers and servers before 9.6 say it, and no FATAL at all: it was dropped, and the server had closed without a word.
+        (
+            b"E\0\0\0\x22SFATAL\0C08P01\0Mquery_timeout\0\0",
+            "query_timeout (08P01); a pooler or proxy between says so",
+            "without a message",
+        ),
+        (
+            b"E\0\0\0\x22SERROR\0C08P01\0Mquery_timeout\0\0",
+            "query_timeout (08P01); a pooler or proxy between says so",
+            "without a message",
         ),
     ] {
         let address = answering(answer);

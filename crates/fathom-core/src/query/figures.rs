@@ -106,10 +106,8 @@ impl Figures {
         let others = [
             ("turns", json!(median(&self.turns))),
             ("rtt_ns", json!(median(&self.rtt))),
-            (
-                "verdict",
-                json!({ "party": name(party), "confidence": confidence, "greatest": name(self.verdict.greatest()) }),
-            ),
+            ("verdict", json!({ "party": name(party), "confidence": confidence })),
+            ("greatest", json!(name(self.verdict.greatest()))),
             ("shares", PARTIES.map(share).into_iter().collect::<Map<_, _>>().into()),
             ("mean_ns", json!(mean)),
         ];

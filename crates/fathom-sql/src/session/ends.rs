@@ -26,9 +26,20 @@ impl Ends {
         self.is_described = true;
     }
 
-    /// The portal has more, which another Execute asks for.
-    pub(crate) fn suspended(&mut self) {
-        self.rows_before += std::mem::take(&mut self.rows);
+    /// The portal has more, which another Execute asks for: it gave as many rows as it was asked for.
+    pub(crate) fn suspended(&mut self, asked: Option<u32>) -> io::Result<()> {
+        let rows = std::mem::take(&mut self.rows);
+        self.rows_before += rows;
+        match asked.filter(|&asked| u64::from(asked) != rows) {
+            None => Ok(()),
+            Some(asked) => {
+                let why = format!(
+                    "{} came of a piece of {asked} that is whole and not the last (PortalSuspended): some were lost or doubled between",
+                    count(rows, "row")
+                );
+                Err(Violation::error(&why, b"s\0\0\0\x04"))
+            }
+        }
     }
 
     /// The statement failed, or there is none (`ErrorResponse`, `EmptyQueryResponse`).
@@ -83,10 +94,22 @@ mod tests {
             match message {
                 'D' => ends.rows(1),
                 'T' => ends.described(),
-                _ => ends.suspended(),
+                _ => ends.suspended(None).unwrap(),
             }
         }
         ends.completed(Some(tag)).map_err(|e| e.to_string())
+    }
+
+    /// The same within a piece that a further Execute goes on from.
+    #[test]
+    fn a_piece_that_is_not_the_last_has_as_many_rows_as_were_asked_for() {
+        for (rows, says) in [(3, ""), (2, "2 rows came of a piece of 3"), (4, "4 rows came of a piece of 3")]
+        {
+            let mut ends = Ends::default();
+            ends.rows(rows);
+            let told = ends.suspended(Some(3)).map_or_else(|e| e.to_string(), |()| String::new());
+            assert!(told.contains(says) && told.is_empty() == says.is_empty(), "{rows}: {told}");
+        }
     }
 
     /// A proxy that loses or doubles rows: the queries were answered (a stranger).
