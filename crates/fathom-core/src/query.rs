@@ -60,6 +60,8 @@ pub use worked::Span;
 pub struct Rtt {
     /// The shortest it may have been, ns.
     pub low_ns: u64,
+    /// The shortest that was seen, ns.
+    pub seen_ns: u64,
     /// What it is taken to be, ns.
     pub ns: u64,
     /// The longest it may have been, ns.
@@ -96,7 +98,7 @@ impl Rtt {
         let squares: f64 = well.iter().map(|each| (each - mean).powi(2)).sum();
         let deviation = (squares / (well.len() - 1).max(1) as f64).sqrt();
         let (mean_ns, deviation_ns) = (mean.round() as u64, deviation.round() as u64);
-        Some(Self { low_ns, ns, high_ns, mean_ns, deviation_ns, of: well.len() as u32 })
+        Some(Self { low_ns, seen_ns: low_ns, ns, high_ns, mean_ns, deviation_ns, of: well.len() as u32 })
     }
 
     /// What the next one may be, where over a longer time none was shorter than `least_ns`.
@@ -110,6 +112,7 @@ impl Rtt {
         let low_ns = self.low_ns.min(least_ns);
         Self {
             low_ns: low_ns.saturating_sub(beyond(self.ns - self.low_ns)),
+            seen_ns: self.seen_ns.min(least_ns),
             high_ns: self.high_ns.saturating_add(beyond(self.high_ns - self.ns)),
             ..self
         }
@@ -133,6 +136,7 @@ impl Rtt {
         let least_ns = self.low_ns - slower_ns;
         Self {
             low_ns: least_ns.saturating_sub(slower_ns.saturating_mul(10)),
+            seen_ns: self.seen_ns.min(own_ns),
             ns: self.ns - slower_ns,
             mean_ns: self.mean_ns.saturating_sub(slower_ns),
             ..self

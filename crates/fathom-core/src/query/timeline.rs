@@ -60,7 +60,7 @@ pub struct Timeline {
     held_back_ns: u64,
     held_back_all_ns: u64,
     /// Of this turn, the shortest, the longest, and the longest of a path that is well; of all, what they were taken to be at most.
-    rtt_low_ns: u64,
+    rtt_least_ns: u64,
     rtt_high_ns: u64,
     rtt_well_ns: u64,
     rtt_most_ns: u64,
@@ -104,7 +104,7 @@ impl Timeline {
             again_within_ns: 0,
             held_back_ns: 0,
             held_back_all_ns: 0,
-            rtt_low_ns: 0,
+            rtt_least_ns: 0,
             rtt_high_ns: 0,
             rtt_well_ns: 0,
             rtt_most_ns: 0,
@@ -142,7 +142,7 @@ impl Timeline {
     pub fn request(&mut self, now_ns: u64, rtt: Option<Rtt>) {
         self.close_turn(now_ns);
         self.round_trips.begin(rtt);
-        self.rtt_low_ns = rtt.map_or(0, |rtt| rtt.low_ns);
+        self.rtt_least_ns = rtt.map_or(0, |rtt| rtt.seen_ns);
         if let Some(rtt) = rtt {
             (self.rtt_high_ns, self.rtt_most_ns) = (rtt.high_ns, self.rtt_most_ns.max(rtt.ns));
             // One that a cut held up is remembered for a while, and would excuse the next cut.
@@ -260,7 +260,7 @@ impl Timeline {
         self.is_stale = self.is_late(asked_ns, at_ns);
         self.is_blind |= self.is_stale;
         if state == ServerState::Working && !self.is_stale {
-            self.held_back_ns = (at_ns - asked_ns.min(at_ns)).saturating_sub(self.rtt_low_ns);
+            self.held_back_ns = (at_ns - asked_ns.min(at_ns)).saturating_sub(self.rtt_least_ns);
         }
         match state {
             ServerState::Working if self.is_first => self.worked.seen(asked_ns, at_ns),

@@ -75,8 +75,15 @@ fn a_short_query_is_told_by_what_the_server_says_afterwards() {
 /// A path whose round trips vary took long to carry the request: that the server was done late makes it none of its time.
 #[test]
 fn a_request_that_was_late_is_not_what_the_server_took() {
-    let rtt =
-        Rtt { low_ns: 2 * MS, ns: 8 * MS, high_ns: 20 * MS, mean_ns: 8 * MS, deviation_ns: 5 * MS, of: 16 };
+    let rtt = Rtt {
+        low_ns: 2 * MS,
+        seen_ns: 2 * MS,
+        ns: 8 * MS,
+        high_ns: 20 * MS,
+        mean_ns: 8 * MS,
+        deviation_ns: 5 * MS,
+        of: 16,
+    };
     let mut line = Timeline::new(0);
     line.request(0, Some(rtt));
     line.received(Some((0, 16 * MS)), 100);
@@ -94,7 +101,15 @@ fn a_request_that_was_late_is_not_what_the_server_took() {
 /// Where nothing is known of the least round trip, a usual one is the path's all the same: it had none of 45 in 169 queries (a stranger).
 #[test]
 fn a_usual_round_trip_is_the_paths_where_the_server_says_since_when_it_is_done() {
-    let rtt = Rtt { low_ns: 0, ns: 8 * MS, high_ns: 14 * MS, mean_ns: 8 * MS, deviation_ns: 3 * MS, of: 16 };
+    let rtt = Rtt {
+        low_ns: 0,
+        seen_ns: 2 * MS,
+        ns: 8 * MS,
+        high_ns: 14 * MS,
+        mean_ns: 8 * MS,
+        deviation_ns: 3 * MS,
+        of: 16,
+    };
     let mut line = Timeline::new(0);
     line.request(0, Some(rtt));
     line.received(Some((0, 108 * MS)), 100);
