@@ -101,7 +101,14 @@ impl World {
         if let (ServerState::Done, Some(since)) = (state, since) {
             let rtt_ns = self.there_ns + self.back_ns;
             let blocked_ns = self.counts_waits.then_some(0);
-            let served = Served { since, least_rtt_ns: rtt_ns, rtt_ns, most_rtt_ns: rtt_ns, blocked_ns };
+            let served = Served {
+                since,
+                least_rtt_ns: rtt_ns,
+                rtt_ns,
+                most_rtt_ns: rtt_ns,
+                look_ns: since.latest_ns - since.earliest_ns,
+                blocked_ns,
+            };
             split.served(REQUEST, &served);
         }
     }

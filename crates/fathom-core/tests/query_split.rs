@@ -158,7 +158,7 @@ proptest! {
         let since = Since { earliest_ns: after.min(now), latest_ns: after.min(now) + blocked % MS };
         let blocked_ns = (blocked % 3 > 0).then_some(blocked);
         let (least_rtt_ns, rtt_ns) = (blocked % (2 * MS), after % (3 * MS));
-        end.served(0, &Served { since, least_rtt_ns, rtt_ns, most_rtt_ns: blocked, blocked_ns });
+        end.served(0, &Served { since, least_rtt_ns, rtt_ns, most_rtt_ns: blocked, look_ns: after, blocked_ns });
         lawful(&end, end.wall_ns, 0);
         prop_assert!(end.wall_ns >= now);
     }

@@ -11,6 +11,8 @@ pub(crate) struct Done {
     /// A usual one.
     pub(crate) rtt_ns: u64,
     pub(crate) most_rtt_ns: u64,
+    /// The look that was asked for afterwards took so long.
+    pub(crate) look_ns: u64,
     pub(crate) since: Option<Since>,
     /// The latest look that saw it at work was asked for then.
     pub(crate) worked_ns: u64,
@@ -39,7 +41,8 @@ impl Done {
     /// that says otherwise is of a clock that was set, or of another session.
     pub(crate) fn seen_after(&mut self, look: &Look) {
         // There and back it took no less than a round trip.
-        self.least_rtt_ns = self.least_rtt_ns.min(look.at_ns.saturating_sub(look.asked_ns));
+        self.look_ns = look.at_ns.saturating_sub(look.asked_ns);
+        self.least_rtt_ns = self.least_rtt_ns.min(self.look_ns);
         if look.since.is_some_and(|since| since.latest_ns >= self.requested_ns.max(self.worked_ns)) {
             self.seen(look.state, look);
         }
@@ -47,8 +50,8 @@ impl Done {
 
     /// What the server said of the query, in which it was blocked on sending for so long; `None`: nothing.
     pub(crate) fn served(&self, blocked_ns: Option<u64>) -> Option<Served> {
-        let Self { least_rtt_ns, rtt_ns, most_rtt_ns, .. } = *self;
-        Some(Served { since: self.since?, least_rtt_ns, rtt_ns, most_rtt_ns, blocked_ns })
+        let Self { least_rtt_ns, rtt_ns, most_rtt_ns, look_ns, .. } = *self;
+        Some(Served { since: self.since?, least_rtt_ns, rtt_ns, most_rtt_ns, look_ns, blocked_ns })
     }
 }
 

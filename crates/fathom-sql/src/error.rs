@@ -98,6 +98,7 @@ impl Refusal {
         use fallible_iterator::FallibleIterator;
         let mut refusal = Self::default();
         let mut fields = body.fields();
+        let mut severity = None;
         while let Ok(Some(field)) = fields.next() {
             let value = String::from_utf8_lossy(field.value_bytes()).into_owned();
             match field.type_() {
@@ -105,8 +106,11 @@ impl Refusal {
                 b'M' => refusal.message = value,
                 b'R' => refusal.routine = value,
                 // Poolers, and servers before 9.6, have no V; S may be in another language.
-                b'S' => refusal.is_fatal = matches!(value.as_str(), "FATAL" | "PANIC"),
-                b'V' => refusal.is_fatal = value != "ERROR",
+                b'S' => refusal.is_fatal = severity.unwrap_or(matches!(value.as_str(), "FATAL" | "PANIC")),
+                b'V' => {
+                    refusal.is_fatal = value != "ERROR";
+                    severity = Some(refusal.is_fatal);
+                }
                 _ => {}
             }
         }

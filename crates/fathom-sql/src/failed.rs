@@ -137,14 +137,14 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&
         (Loss::Closed | Loss::Broke { .. }, None) => ending::without_a_word(&config.target).to_owned(),
     };
     let beside = config.every.map_or_else(String::new, |every| format!(", beside the {every:?} of --every"));
-    let stood =
-        (stood_ns >= LONG_NS).then(|| format!("{} before that{beside}", time_or_dash(Some(stood_ns), 3)));
     // What ends sessions that ask nothing, and the least that it can be: MySQL's counts seconds.
     let (limits, least) = match config.target {
         Target::Postgres(_) => ("idle_session_timeout", Duration::ZERO),
         Target::Mysql(_) => ("wait_timeout", Duration::from_secs(1)),
-        Target::Mssql(_) => ("of a gateway or a firewall between", BETWEEN),
+        Target::Mssql(_) => ("SQL Server has no such limit, a gateway or a firewall between may", BETWEEN),
     };
+    let stood = (stood_ns >= LONG_NS.max(least.as_nanos() as u64))
+        .then(|| format!("{} before that{beside}", time_or_dash(Some(stood_ns), 3)));
     let writes = if matches!(config.target, Target::Mysql(_)) { ", net_write_timeout" } else { "" };
     let was_idle = match loss {
         Loss::Told(refusal) if !refusal.was_idle => return ended,

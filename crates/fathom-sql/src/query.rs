@@ -301,17 +301,25 @@ impl Asker<'_> {
                 }
             }
             let came = self.more(run);
-            came.map_err(|trouble| match (trouble, run.refusal.take()) {
-                // Who closes after an error closes because of it.
-                (Trouble::Lost(Loss::Closed | Loss::Broke { .. }), Some(refusal)) => {
-                    Trouble::Lost(Loss::Told(refusal))
-                }
-                (trouble, refusal) => {
-                    run.refusal = refusal;
-                    trouble
-                }
+            came.map_err(|trouble| match run.refusal.take_if(|_| self.is_of_the_error(&trouble)) {
+                Some(refusal) => Trouble::Lost(Loss::Told(refusal)),
+                None => trouble,
             })?;
         }
+    }
+
+    /// Who closes after an error closes because of it, unless he was asked to end the query. Of `PostgreSQL` alone: after an error it does
+    /// nothing more that was asked, and others may go on with the batch.
+    fn is_of_the_error(&self, trouble: &Trouble) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        let has_closed = match trouble {
+            Trouble::Lost(Loss::Closed) => true,
+            Trouble::Lost(Loss::Broke { kind, .. }) => {
+                matches!(kind, ConnectionReset | BrokenPipe | UnexpectedEof)
+            }
+            _ => false,
+        };
+        has_closed && matches!(self.config.target, crate::Target::Postgres(_)) && self.stop.times() == 0
     }
 
     /// Rows came, of which one is worked on for as long as `--think` says.

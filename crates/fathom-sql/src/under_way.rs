@@ -304,8 +304,8 @@ impl UnderWay {
 
     /// Whether a server that is at work took the request up as soon as that can have been there, as far as it says since when it has been.
     fn is_prompt(&self, look: &Look) -> bool {
-        let Done { requested_ns, least_rtt_ns, most_rtt_ns, .. } = self.done;
-        let late_ns = most_rtt_ns.saturating_sub(least_rtt_ns).saturating_add(PROMPT_NS);
+        let Done { requested_ns, rtt_ns, most_rtt_ns, .. } = self.done;
+        let late_ns = most_rtt_ns.saturating_sub(rtt_ns).saturating_add(PROMPT_NS);
         look.since.is_some_and(|since| since.earliest_ns <= requested_ns.saturating_add(late_ns))
     }
 

@@ -302,7 +302,7 @@ fn answering(answer: &'static [u8]) -> String {
                 (b'S', true) => stream.write_all(&[&refusal[..], IDLE].concat())?,
                 (b'S', false) => {
                     stream.write_all(answer)?;
-                    if answer.starts_with(b"E") {
+                    if answer.windows(6).any(|some| some == b"SERROR") {
                         return Ok(());
                     }
                 }

@@ -94,9 +94,9 @@ impl Edges {
 }
 
 impl Busy {
-    /// The least round trip of the path.
-    pub(super) fn round_trip(&mut self, least_ns: u64) {
-        self.rtt_ns = Some(least_ns);
+    /// A usual round trip of the path.
+    pub(super) fn round_trip(&mut self, ns: u64) {
+        self.rtt_ns = Some(ns);
     }
 
     /// This side did something else than to wait, or did not run.

@@ -16,6 +16,8 @@ pub struct Served {
     pub rtt_ns: u64,
     /// None of usual ones takes more, ns.
     pub most_rtt_ns: u64,
+    /// The look itself took so long, ns.
+    pub look_ns: u64,
     /// It was blocked on sending for so long, as it counts, ns; `None`: nobody knows.
     pub blocked_ns: Option<u64>,
 }
@@ -31,7 +33,7 @@ impl Served {
 
     /// So much longer than a usual round trip the look took.
     fn slower_ns(&self) -> u64 {
-        (self.since.latest_ns - self.since.earliest_ns).saturating_sub(self.rtt_ns)
+        self.look_ns.saturating_sub(self.rtt_ns)
     }
 
     /// By so much that most may be more than it was: the request may have been longer on its way than it had to be, and nobody knows when the
@@ -86,7 +88,6 @@ impl Split {
         let slower_ns = served.slower_ns().min(server.high_ns - server.low_ns);
         if slower_ns > SLACK_NS {
             self.open_ns = self.open_ns.max(slower_ns);
-            self.unsteady_ns = self.unsteady_ns.max(slower_ns);
         }
     }
 

@@ -144,11 +144,11 @@ impl Timeline {
         self.round_trips.begin(rtt);
         self.rtt_least_ns = rtt.map_or(0, |rtt| rtt.seen_ns);
         if let Some(rtt) = rtt {
-            (self.rtt_high_ns, self.rtt_most_ns) = (rtt.high_ns, self.rtt_most_ns.max(rtt.ns));
+            (self.rtt_high_ns, self.rtt_most_ns) = (rtt.high_ns, self.rtt_most_ns.max(rtt.well_ns));
             // One that a cut held up is remembered for a while, and would excuse the next cut.
-            self.rtt_well_ns = rtt.high_ns.min(well_within(rtt.ns));
-            // Where nothing is known from below, what it is taken to be says when room was answered.
-            self.busy.round_trip(rtt.low_ns.max(rtt.ns / 2));
+            self.rtt_well_ns = rtt.high_ns.min(well_within(rtt.well_ns));
+            // What it is taken to be says when room was answered: sooner would be surer of more.
+            self.busy.round_trip(rtt.ns);
             self.again_within_ns = self.again_ns.saturating_add(rtt.high_ns.saturating_mul(2));
         }
         self.heeded_from_ns = self.now_ns + rtt.map_or(0, |rtt| rtt.ns);

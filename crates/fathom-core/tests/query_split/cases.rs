@@ -79,6 +79,7 @@ fn a_request_that_was_late_is_not_what_the_server_took() {
         low_ns: 2 * MS,
         seen_ns: 2 * MS,
         ns: 8 * MS,
+        well_ns: 8 * MS,
         high_ns: 20 * MS,
         mean_ns: 8 * MS,
         deviation_ns: 5 * MS,
@@ -90,8 +91,14 @@ fn a_request_that_was_late_is_not_what_the_server_took() {
     let mut split = line.end(16 * MS, Some(0), &[]);
     // The request took 14 ms, the server 1 ms, the answer 1 ms.
     let since = Since { earliest_ns: 15 * MS, latest_ns: 17 * MS };
-    let served =
-        Served { since, least_rtt_ns: 2 * MS, rtt_ns: rtt.ns, most_rtt_ns: rtt.high_ns, blocked_ns: Some(0) };
+    let served = Served {
+        since,
+        least_rtt_ns: 2 * MS,
+        rtt_ns: rtt.ns,
+        most_rtt_ns: rtt.high_ns,
+        look_ns: 2 * MS,
+        blocked_ns: Some(0),
+    };
     split.served(0, &served);
     lawful(&split, 16 * MS, 0);
     assert_eq!(split.estimates(), None, "{split:?}");
@@ -105,6 +112,7 @@ fn a_usual_round_trip_is_the_paths_where_the_server_says_since_when_it_is_done()
         low_ns: 0,
         seen_ns: 2 * MS,
         ns: 8 * MS,
+        well_ns: 8 * MS,
         high_ns: 14 * MS,
         mean_ns: 8 * MS,
         deviation_ns: 3 * MS,
@@ -116,8 +124,14 @@ fn a_usual_round_trip_is_the_paths_where_the_server_says_since_when_it_is_done()
     let mut split = line.end(108 * MS, Some(0), &[]);
     // There and back it took 4 ms each, and so did the look.
     let since = Since { earliest_ns: 100 * MS, latest_ns: 108 * MS };
-    let served =
-        Served { since, least_rtt_ns: 0, rtt_ns: rtt.ns, most_rtt_ns: rtt.high_ns, blocked_ns: Some(0) };
+    let served = Served {
+        since,
+        least_rtt_ns: 0,
+        rtt_ns: rtt.ns,
+        most_rtt_ns: rtt.high_ns,
+        look_ns: 8 * MS,
+        blocked_ns: Some(0),
+    };
     split.served(0, &served);
     lawful(&split, 108 * MS, 0);
     assert_eq!(split.estimates().map(|of| of[Party::Path as usize]), Some(8 * MS), "{split:?}");
@@ -133,7 +147,14 @@ fn a_look_that_is_slower_than_the_path_was_leaves_it_open() {
         let mut split = line.end(37 * MS, Some(0), &[]);
         // It was done after 19.5 ms.
         let since = Since { earliest_ns: 2 * MS, latest_ns: 37 * MS };
-        let served = Served { since, least_rtt_ns: rtt_ns, rtt_ns, most_rtt_ns: rtt_ns, blocked_ns: Some(0) };
+        let served = Served {
+            since,
+            least_rtt_ns: rtt_ns,
+            rtt_ns,
+            most_rtt_ns: rtt_ns,
+            look_ns: 35 * MS,
+            blocked_ns: Some(0),
+        };
         split.served(0, &served);
         lawful(&split, 37 * MS, 0);
         assert_eq!(split.estimates().is_some(), are_known, "{split:?}");

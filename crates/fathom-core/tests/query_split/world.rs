@@ -456,6 +456,7 @@ impl World {
             since,
             least_rtt_ns: 2 * half,
             rtt_ns: self.rtt_ns,
+            look_ns: 2 * half,
             most_rtt_ns: self.rtt_ns,
             blocked_ns: self.counts_waits.then_some(blocked_ns),
         }

@@ -12,6 +12,10 @@ pub(super) const FIRST: usize = 5;
 const SLOWEST: usize = 16;
 /// So many in a row tell that the path has become another.
 const CHANGED: usize = 2;
+/// See [`since_changed`].
+const RARE: u64 = 120;
+/// Of so many it is sure.
+const SURE: u32 = 5;
 /// None of so long was shorter than the least: as long as Linux keeps it (`tcp_min_rtt_wlen`, 300 s).
 const LEAST_NS: u64 = 300_000_000_000;
 /// The newest is of the path as it is for so many times as long as from one to the next.
@@ -95,17 +99,23 @@ impl Known {
         let newest_first: Vec<u64> = fresh.map(|one| one.ns).collect();
         let rtt = Rtt::of(&newest_first)?;
         let next = rtt.next(self.least.front().map_or(rtt.low_ns, |one| one.ns));
-        // It may be any of those; usual is what it has become.
-        Some(match Rtt::of(&newest_first[..since_changed(&newest_first)]) {
-            Some(Rtt { ns, mean_ns, deviation_ns, of, .. }) => Rtt { ns, mean_ns, deviation_ns, of, ..next },
-            None => next,
-        })
+        // It may be any of those; usual is what it has become. Whether one was held up is not judged by what a few say that were slow.
+        let changed = since_changed(&newest_first).and_then(|n| Rtt::of(&newest_first[..n]));
+        Some(changed.map_or(next, |since| {
+            let is_sure = since.of >= SURE;
+            let deviation_ns =
+                if is_sure { since.deviation_ns } else { since.deviation_ns.max(next.deviation_ns) };
+            let well_ns = if is_sure { since.ns } else { since.ns.min(next.ns) };
+            Rtt { ns: since.ns, well_ns, mean_ns: since.mean_ns, deviation_ns, of: since.of, ..next }
+        }))
     }
 }
 
-/// How many of the newest are of what the path has become: all of them are longer than all before, or shorter. Of those that are alike two
-/// are so once in sixty times, and the median of two is as usual as that of all.
-fn since_changed(newest_first: &[u64]) -> usize {
+/// How many of the newest are of what the path has become, if it has become another: all of them are longer than all before, or shorter. k
+/// of n that are alike are so by chance in 2 of (n over k) cases: no more than one in sixty (so it is for two of 16).
+fn since_changed(newest_first: &[u64]) -> Option<usize> {
+    let total = newest_first.len() as u64;
+    let is_rare = |n: &usize| (0..*n as u64).fold(1, |ways, i| ways * (total - i) / (i + 1)) >= RARE;
     let is_one = |&n: &usize| {
         let (since, before) = newest_first.split_at(n);
         let ends = |of: &[u64]| of.iter().min().copied().zip(of.iter().max().copied());
@@ -114,7 +124,7 @@ fn since_changed(newest_first: &[u64]) -> usize {
             least > before_most || most < before_least
         })
     };
-    (CHANGED..newest_first.len()).find(is_one).unwrap_or(newest_first.len())
+    (CHANGED..=newest_first.len() / 2).filter(is_rare).find(is_one)
 }
 
 /// Whether no gap lies between an answer and a later one. From one to the next there lies the next one's own round trip too.
@@ -160,7 +170,8 @@ mod tests {
     fn after_a_gap_what_was_before_it_does_not_count() {
         let rtt =
             known(&[(100 * MS, MS), (200 * MS, MS), (60_000 * MS, 9 * MS)]).rtt(60_050 * MS, ECHO_EVERY);
-        assert_eq!(rtt, Rtt::of(&[9 * MS]));
+        let alone = Rtt::of(&[9 * MS]).map(|rtt| rtt.next(9 * MS));
+        assert_eq!((rtt, rtt.map(|rtt| rtt.low_ns)), (alone, Some(0)));
     }
 
     /// A path whose round trips vary: each query's own was shorter than all of the last 16 once in 17 times (a stranger).
@@ -184,23 +195,33 @@ mod tests {
     #[test]
     fn two_that_are_slower_than_all_before_are_what_is_usual_now() {
         let usual = |slow: &[u64]| {
-            let all: Vec<u64> = [2, 3, 2, 4, 2, 3, 2, 2, 3, 2].iter().chain(slow).copied().collect();
+            let all: Vec<u64> =
+                [2, 3, 2, 4, 2, 3, 2, 2, 3, 2, 2, 3, 2, 4].iter().chain(slow).copied().collect();
             let at = |(i, &ms): (usize, &u64)| ((i as u64 * 100 + 1_000) * MS, ms * MS);
             let all: Vec<_> = all.iter().enumerate().map(at).collect();
             let rtt = known(&all).rtt(all.last().unwrap().0, ECHO_EVERY).unwrap();
             // By which end it is known: whichever it may be is so as before.
             assert!(rtt.low_ns <= 2 * MS && rtt.high_ns >= rtt.ns, "{rtt:?}");
-            rtt.ns / MS
+            // How much they vary is not known by two.
+            assert!(slow.is_empty() || rtt.of >= SURE || rtt.deviation_ns > MS, "{rtt:?}");
+            [rtt.ns / MS, rtt.well_ns / MS]
         };
-        assert_eq!([usual(&[]), usual(&[27]), usual(&[27, 26]), usual(&[27, 26, 28])], [2, 2, 26, 27]);
+        assert_eq!(
+            [usual(&[]), usual(&[27]), usual(&[27, 26]), usual(&[27, 26, 28])],
+            [[2, 2], [2, 2], [26, 2], [27, 3]]
+        );
+        assert_eq!(usual(&[27, 26, 28, 27, 26]), [27, 27]);
         // And again another.
-        assert_eq!([usual(&[27, 26, 27, 28, 1, 1]), usual(&[27, 2, 26])], [1, 2]);
+        assert_eq!([usual(&[27, 26, 27, 28, 1, 1]), usual(&[27, 2, 26])], [[1, 1], [2, 2]]);
+        // Of few, two are soon beyond all others by chance.
+        let few = known(&[(100 * MS, 2 * MS), (200 * MS, 3 * MS), (300 * MS, 4 * MS), (400 * MS, 5 * MS)]);
+        assert_eq!(few.rtt(400 * MS, ECHO_EVERY).map(|rtt| (rtt.ns, rtt.of)), Some((3 * MS, 4)));
     }
 
     /// A round trip that is longer than the pauses between is no gap.
     #[test]
     fn a_long_path_is_known() {
         let rtt = known(&[(2_000 * MS, 1_900 * MS), (4_000 * MS, 1_900 * MS)]).rtt(5_900 * MS, ECHO_EVERY);
-        assert_eq!(rtt, Rtt::of(&[1_900 * MS, 1_900 * MS]));
+        assert_eq!(rtt, Rtt::of(&[1_900 * MS, 1_900 * MS]).map(|rtt| rtt.next(1_900 * MS)));
     }
 }
