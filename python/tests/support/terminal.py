@@ -100,8 +100,11 @@ class Terminal:
         raise AssertionError("it went on without its terminal")
 
     def _read(self):
-        # Linux tells of a terminal whose last program has gone by EIO.
+        # Linux tells of a terminal whose last program has gone by EIO. One that draws nothing
+        # more is not waited for for ever.
         data = b""
+        if not select.select([self._file], [], [], PATIENCE_S)[0]:
+            return False
         with contextlib.suppress(OSError):
             data = os.read(self._file, 1 << 16)
         self.written += data
