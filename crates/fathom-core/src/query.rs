@@ -125,7 +125,7 @@ impl Rtt {
         if self.of < FEW {
             return Self { low_ns: 0, seen_ns, high_ns: self.high_ns.saturating_mul(2), ..self };
         }
-        let beyond = |ns: u64| (ns as f64 * BEYOND / f64::from(self.of.max(1))) as u64;
+        let beyond = |ns: u64| (ns as f64 * BEYOND / f64::from(self.of)) as u64;
         let low_ns = self.low_ns.min(least_ns);
         Self {
             low_ns: low_ns.saturating_sub(beyond(self.ns - self.low_ns)),

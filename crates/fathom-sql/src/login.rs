@@ -93,10 +93,13 @@ impl Login {
 
 /// Whether it may be of a server that ends, and does not say so.
 pub(crate) fn passes(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
-    )
+    is_closed(error.kind())
+}
+
+/// Whether the other end has closed the connection.
+pub(crate) fn is_closed(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(kind, UnexpectedEof | ConnectionReset | BrokenPipe)
 }
 
 /// What broke off, in a login or an answer to fathom: who ended it, as far as that is known.

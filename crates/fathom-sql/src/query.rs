@@ -4,7 +4,7 @@ use crate::beside::Beside;
 use crate::done::Done;
 use crate::error::{Loss, Trouble};
 use crate::limit::is_ended;
-use crate::login::Login;
+use crate::login::{Login, is_closed};
 use crate::looks::Looks;
 use crate::looks::after::Before;
 use crate::patience::{Heeded, Patience};
@@ -311,12 +311,9 @@ impl Asker<'_> {
     /// Who closes after an error closes because of it, unless he was asked to end the query. Of `PostgreSQL` alone: after an error it does
     /// nothing more that was asked, and others may go on with the batch.
     fn is_of_the_error(&self, trouble: &Trouble) -> bool {
-        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         let has_closed = match trouble {
             Trouble::Lost(Loss::Closed) => true,
-            Trouble::Lost(Loss::Broke { kind, .. }) => {
-                matches!(kind, ConnectionReset | BrokenPipe | UnexpectedEof)
-            }
+            Trouble::Lost(Loss::Broke { kind, .. }) => is_closed(*kind),
             _ => false,
         };
         has_closed && matches!(self.config.target, crate::Target::Postgres(_)) && self.stop.times() == 0

@@ -118,11 +118,8 @@ fn since_changed(newest_first: &[u64]) -> Option<usize> {
     let is_rare = |n: &usize| (0..*n as u64).fold(1, |ways, i| ways * (total - i) / (i + 1)) >= RARE;
     let is_one = |&n: &usize| {
         let (since, before) = newest_first.split_at(n);
-        let ends = |of: &[u64]| of.iter().min().copied().zip(of.iter().max().copied());
-        let beyond = ends(since).zip(ends(before));
-        beyond.is_none_or(|((least, most), (before_least, before_most))| {
-            least > before_most || most < before_least
-        })
+        let are_longer = |these: &[u64], those: &[u64]| these.iter().min() > those.iter().max();
+        are_longer(since, before) || are_longer(before, since)
     };
     (CHANGED..=newest_first.len() / 2).filter(is_rare).find(is_one)
 }

@@ -30,6 +30,7 @@ from fathometer.stats.series import from_series
 
 SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 Party = Literal["server", "path", "client"]
+_NAMED: Final[tuple[Party, ...]] = ("server", "path", "client")
 _ROWS: Final = ("fetch_size", "simple", "packet_size", "encrypted")
 _SHAPE: Final = ("protocol", "database", "source", "think_ns", *_ROWS, "connections")
 """What of a run's settings makes its query another one (another database has other rows; where others ask at
@@ -338,20 +339,18 @@ _MOST: Final = 0.5
 def _most(
     parts: Mapping[str, PartyTime], known: Mapping[str, float], mean: float
 ) -> tuple[Party | None, Confidence | None]:
-    named: tuple[Party, ...] = ("server", "path", "client")
-    for party in named:
+    for party in _NAMED:
         if parts and parts[party].low_ns > _MOST * mean:
             return party, "high"
-    for party in named:
+    for party in _NAMED:
         if parts and known[party] > _MOST * mean:
             return party, "medium"
     return None, None
 
 
 def _greatest(parts: Mapping[str, PartyTime]) -> Party | None:
-    named: tuple[Party, ...] = ("server", "path", "client")
-    for party in named if parts else ():
-        if parts[party].low_ns > max(parts[other].high_ns for other in named if other != party):
+    for party in _NAMED if parts else ():
+        if parts[party].low_ns > max(parts[other].high_ns for other in _NAMED if other != party):
             return party
     return None
 
