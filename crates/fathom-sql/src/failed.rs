@@ -137,11 +137,11 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&
         (Loss::Closed | Loss::Broke { .. }, None) => ending::without_a_word(&config.target).to_owned(),
     };
     let beside = config.every.map_or_else(String::new, |every| format!(", beside the {every:?} of --every"));
-    // What ends sessions that ask nothing, and the least that it can be: MySQL's counts seconds.
-    let (limits, least) = match config.target {
-        Target::Postgres(_) => ("idle_session_timeout", Duration::ZERO),
-        Target::Mysql(_) => ("wait_timeout", Duration::from_secs(1)),
-        Target::Mssql(_) => ("SQL Server has no such limit, a gateway or a firewall between may", BETWEEN),
+    // Who ends sessions that ask nothing, by what, and the least that it can be: MySQL's counts seconds.
+    let (who, limits, least) = match config.target {
+        Target::Postgres(_) => ("the server", "idle_session_timeout", Duration::ZERO),
+        Target::Mysql(_) => ("the server", "wait_timeout", Duration::from_secs(1)),
+        Target::Mssql(_) => ("a gateway or a firewall between", "SQL Server itself lets each", BETWEEN),
     };
     let stood = (stood_ns >= LONG_NS.max(least.as_nanos() as u64))
         .then(|| format!("{} before that{beside}", time_or_dash(Some(stood_ns), 3)));
@@ -153,11 +153,11 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&
         _ => false,
     };
     match (stood, config.every, was_idle) {
-        (Some(stood), _, true) => format!(
-            "this host stood still for {stood}, and the server lets no session idle for so long ({limits})"
-        ),
+        (Some(stood), _, true) => {
+            format!("this host stood still for {stood}, and {who} lets no session idle for so long ({limits})")
+        }
         (Some(stood), _, false) => format!(
-            "this host stood still for {stood}: a server may end a session whose client takes nothing, or asks nothing, for so \
+            "this host stood still for {stood}: {who} may end a session whose client takes nothing, or asks nothing, for so \
              long ({limits}{writes}); or {ended}"
         ),
         (None, Some(every), true) => {
@@ -166,7 +166,7 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&
             )
         }
         (None, Some(every), false) if every >= least => {
-            format!("{ended}; or the server lets none idle for the {every:?} of --every ({limits})")
+            format!("{ended}; or {who} lets none idle for the {every:?} of --every ({limits})")
         }
         (None, _, _) => ended,
     }

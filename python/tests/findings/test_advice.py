@@ -6,6 +6,7 @@ import pytest
 from fathometer.dataset import open_recordings
 from fathometer.findings import render
 from fathometer.findings.analyse import analyse
+from support import queries
 from support.ends import closed, explained, opened
 from support.recordings import START, UNANSWERED, lognormal_ns, write
 
@@ -184,6 +185,17 @@ def test_reuse_saves_what_connections_took_to_make(tmp_path):
     assert reuse.saves.value == pytest.approx(np.median(made))
     assert reuse.saves.low <= np.median(made) <= reuse.saves.high
     assert "keep connections open" in render.advice(reuse)
+
+
+def test_set_ups_beside_queries_are_no_connections_to_keep(tmp_path):
+    """A report of databases alone told users to keep connections open, by fathom's own set-ups (a stranger)."""
+    for n in range(8):
+        asked = [queries.sure(4 * queries.MS, queries.MS, 0)] * 30
+        queries.recording(tmp_path / f"r{n}", asked, start_ns=START + n * 1000 * SECOND)
+    assert of(analyse(open_recordings([tmp_path])), "reuse") == []
+    write(tmp_path / "probe", lognormal_ns(1, 400), mode="connect", label="elsewhere")
+    (reuse,) = of(analyse(open_recordings([tmp_path])), "reuse")
+    assert reuse.paths == ("elsewhere",)
 
 
 def test_a_forgotten_flow_that_was_silent_for_minutes_asks_for_a_user_timeout(tmp_path):
