@@ -154,7 +154,9 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&
     };
     match (stood, config.every, was_idle) {
         (Some(stood), _, true) => {
-            format!("this host stood still for {stood}, and {who} lets no session idle for so long ({limits})")
+            format!(
+                "this host stood still for {stood}, and {who} lets no session idle for so long ({limits})"
+            )
         }
         (Some(stood), _, false) => format!(
             "this host stood still for {stood}: {who} may end a session whose client takes nothing, or asks nothing, for so \
