@@ -171,3 +171,50 @@ pub(crate) enum Trouble {
     /// It took longer than it may; the server did not say either that it cancelled it, where it is unanswered.
     Late { why: String, is_unanswered: bool },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postgres_protocol::message::backend::Message;
+
+    /// `ErrorResponse` with these fields: <https://www.postgresql.org/docs/15/protocol-error-fields.html>.
+    fn refusal(fields: &[(u8, &str)]) -> Refusal {
+        let mut body = vec![];
+        for (tag, value) in fields {
+            body.push(*tag);
+            body.extend_from_slice(value.as_bytes());
+            body.push(0);
+        }
+        body.push(0);
+        let mut message = vec![b'E'];
+        message.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+        message.extend_from_slice(&body);
+        match Message::parse(&mut bytes::BytesMut::from(message.as_slice())) {
+            Ok(Some(Message::ErrorResponse(body))) => Refusal::of(&body),
+            _ => panic!("no ErrorResponse"),
+        }
+    }
+
+    /// `V` is never translated, and may be missing (`PgBouncer`, servers before 9.6): then `S` says it, unless it is in another language.
+    #[test]
+    fn the_severity_that_is_in_no_language_says_whether_the_session_is_over() {
+        let (fatal, error, panic) = ("FATAL", "ERROR", "PANIC");
+        for (fields, is_fatal) in [
+            (&[(b'S', fatal), (b'V', fatal)][..], true),
+            (&[(b'S', "FATAAL"), (b'V', panic)], true),
+            (&[(b'S', "FEHLER"), (b'V', error)], false),
+            (&[(b'V', error), (b'S', fatal)], false),
+            (&[(b'V', fatal), (b'S', error)], true),
+            (&[(b'S', fatal)], true),
+            (&[(b'S', panic)], true),
+            (&[(b'S', error)], false),
+            (&[], false),
+        ] {
+            let told =
+                refusal(&[fields, &[(b'C', "57P05"), (b'M', "idle"), (b'R', "ProcessInterrupts")]].concat());
+            assert_eq!((told.is_fatal, told.was_idle), (is_fatal, true), "{fields:?}");
+            assert_eq!((told.words().as_str(), told.routine.as_str()), ("idle (57P05)", "ProcessInterrupts"));
+        }
+        assert!(!refusal(&[(b'S', fatal), (b'C', "57P01")]).was_idle);
+    }
+}

@@ -370,6 +370,7 @@ fn mostly(waits: HashMap<String, u64>, looks: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_core::query::Since;
 
     /// Of forty looks two saw it sleep, and the others at work: it did not wait for most of the time.
     #[test]
@@ -379,5 +380,37 @@ mod tests {
         assert_eq!(mostly(waits(20), 40), None);
         assert_eq!(mostly(waits(21), 40).as_deref(), Some("Timeout/PgSleep"));
         assert_eq!(mostly(HashMap::new(), 0), None);
+    }
+
+    /// It was once counted from the longest round trip, and on a long path one that was taken up late was prompt (a reviewer).
+    #[test]
+    fn a_request_is_taken_up_as_late_as_round_trips_vary_by_and_no_later() {
+        const MS: u64 = 1_000_000;
+        let asked_ns = 1_000 * MS;
+        let is_prompt = |usual_ns, most_ns, taken_up_ns: Option<u64>| {
+            let patience = Patience::new(asked_ns, None, None, &crate::Stop::default());
+            let mut run = UnderWay::new(asked_ns, patience, None, Habits::default(), true);
+            run.request(asked_ns, Rtt::of(&[usual_ns, usual_ns, most_ns]));
+            let since =
+                taken_up_ns.map(|ns| Since { earliest_ns: asked_ns + ns, latest_ns: asked_ns + ns + MS });
+            let (at_ns, state) = (asked_ns + 200 * MS, ServerState::Working);
+            run.is_prompt(&Look {
+                at_ns,
+                asked_ns: at_ns - usual_ns,
+                state,
+                since,
+                is_rest: false,
+                wait: None,
+            })
+        };
+        for usual in [2, 50] {
+            let (usual_ns, most_ns) = (usual * MS, (usual + 3) * MS);
+            assert!(is_prompt(usual_ns, most_ns, Some(3 * MS)), "{usual}");
+            assert!(!is_prompt(usual_ns, most_ns, Some(4 * MS)), "{usual}");
+            // Where they do not vary nothing but the server keeps a request lying.
+            assert!(!is_prompt(usual_ns, usual_ns, Some(MS)), "{usual}");
+            // Who does not say since when may have begun late.
+            assert!(!is_prompt(usual_ns, most_ns, None), "{usual}");
+        }
     }
 }
