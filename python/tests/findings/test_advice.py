@@ -188,7 +188,7 @@ def test_reuse_saves_what_connections_took_to_make(tmp_path):
 
 
 def test_set_ups_beside_queries_are_no_connections_to_keep(tmp_path):
-    """A report of databases alone told users to keep connections open, by fathom's own set-ups (a stranger)."""
+    """A report of databases alone said to keep connections open, by fathom's own set-ups (a stranger)."""
     for n in range(8):
         asked = [queries.sure(4 * queries.MS, queries.MS, 0)] * 30
         queries.recording(tmp_path / f"r{n}", asked, start_ns=START + n * 1000 * SECOND)

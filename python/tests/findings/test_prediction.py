@@ -10,6 +10,7 @@ from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
 from fathometer.findings.prediction import elsewhere, predict
 from fathometer.report.databases_json import as_json
+from fathometer.report.sections import databases_elsewhere
 from fathometer.stats.results import Estimate, Interval
 from support.queries import MS, recording, sure
 from support.recordings import write
@@ -170,3 +171,22 @@ def test_of_connections_side_by_side_nothing_is_predicted_and_each_is_told(tmp_p
         (30, False),
         (0, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("there_ms", "to_and_back"),
+    # 4 ms here, and ten round trips of 1 ms on either path; and 14 ms there.
+    [(40, ("slower", "faster")), (4, (None, None)), (0.5, ("faster", "slower"))],
+)
+def test_what_was_measured_beyond_the_prediction_is_said_to_be(tmp_path, there_ms, to_and_back):
+    """A study's paths carried bytes at different speeds, and nothing told that the predictions had missed."""
+    for at, (label, server_ms) in enumerate({"near:5432/shop": 4, "far:5432/shop": there_ms}.items()):
+        for run in range(8):
+            where = {"label": label, "start_ns": 10**18 + (8 * at + run) * 10**13}
+            queries(tmp_path / f"{at}{run}", 10, server_ms=server_ms, rtt_ms=1, **where)
+    analysis = analyse(open_recordings([tmp_path]))
+    rows = {row["over"]: row["beyond"] for row in as_json(analysis)["database_predictions"]}
+    assert rows == {"far:5432/shop": to_and_back[0], "near:5432/shop": to_and_back[1]}
+    notes = databases_elsewhere.table(analysis.scenarios).notes
+    told = {note.split(" than predicted")[0] for note in notes if "predicted" in note}
+    assert told == {beyond for beyond in to_and_back if beyond}

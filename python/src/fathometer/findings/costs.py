@@ -104,7 +104,7 @@ def _reuse(paths: Sequence[Scenario]) -> Iterator[Advice]:
 
 def _setup(s: Scenario) -> tuple[Scenario, Quantity, Quantity] | None:
     if is_making(s.key.mode):
-        # Set-ups beside queries are how the round trip of a database's path is measured: nobody logged in on them.
+        # Beside queries they are how the path's round trip is measured: nobody logged in on them.
         if any(run.recording.queries is not None for run in s.runs):
             return None
         p50 = s.figure("p50")

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,18 @@ class Elsewhere:
     predicted: Predicted
     measured: Estimate | None
     """The median of the same query there; None: it was not asked there."""
+
+    @property
+    def beyond(self) -> Literal["slower", "faster"] | None:
+        """What was measured is surely not what was predicted: its interval lies outside the prediction's. The
+        two paths differ by more than their round trips.
+        """
+        at, there = self.predicted, self.measured
+        if there is None or there.interval is None or at.low_ns is None or at.high_ns is None:
+            return None
+        if there.interval.low > at.high_ns:
+            return "slower"
+        return "faster" if there.interval.high < at.low_ns else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,7 @@ def _elsewhere(one: Elsewhere) -> dict[str, Any]:
         "high_ns": None if at.high_ns is None else round(at.high_ns),
         "at_once_ns": None if at.at_once_ns is None else round(at.at_once_ns),
         "measured_ns": None if there is None or not there.shown else round(there.value),
+        "beyond": one.beyond,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from fathometer.findings.databases import shortened
@@ -35,12 +36,27 @@ def _row(one: Elsewhere) -> tuple[Cell, ...]:
         Cell(one.other, f"a round trip: {duration(one.other_rtt_ns)}"),
         Cell(count(at.turns, "round trip")),
         Cell(duration(at.ns), ends),
-        Cell("–") if one.measured is None else figure(one.measured),
+        Cell("–") if one.measured is None else _measured(one, figure(one.measured)),
         Cell(advice or "–"),
     )
 
 
+def _measured(one: Elsewhere, cell: Cell) -> Cell:
+    if one.beyond is None:
+        return cell
+    note = _SLOWER if one.beyond == "slower" else _FASTER
+    return replace(cell, note="; ".join(filter(None, (note, cell.note))))
+
+
 _LETTERS = 60
+_SLOWER = (
+    "slower than predicted, beyond both intervals: this path carries bytes more slowly than the one that was "
+    "asked over, loses some, or its round trips vary more"
+)
+_FASTER = (
+    "faster than predicted, beyond both intervals: the path that was asked over carries bytes more slowly "
+    "than this one, loses some, or its round trips vary more"
+)
 SECTION = Section(
     "database-elsewhere",
     "How long queries of fathom sql would take over another path, in the median: what they took without "
