@@ -15,9 +15,10 @@ use crate::sending::Sending;
 use crate::under_way::{Habits, Meanwhile, ROOM_EVERY_NS, UnderWay};
 use crate::violation::is_violation;
 use crate::work::work_until;
-use crate::{Config, Stop};
+use crate::{Config, Source, Stop};
 use fathom_core::event::TcpInfo;
 use fathom_core::query::{Party, Rtt, Served, Split};
+use fathom_core::text::count;
 use fathom_os::clock::mono_ns;
 use fathom_os::pause::{RunQueue, Running};
 use std::io;
@@ -296,7 +297,7 @@ impl Asker<'_> {
                     Step::Over if run.is_stale => {
                         return Err(Trouble::Lost(Loss::NotUnderstood { words: STALE.to_owned() }));
                     }
-                    Step::Over => return Ok(()),
+                    Step::Over => return self.whole(run),
                 }
             }
             let came = self.more(run);
@@ -305,6 +306,19 @@ impl Asker<'_> {
                 None => trouble,
             })?;
         }
+    }
+
+    /// Whether the answer has the rows that fathom itself asked for: where a proxy lost all of them nothing else may tell. Of one that was to
+    /// be ended early nobody expects them.
+    fn whole(&self, run: &UnderWay) -> Result<(), Trouble> {
+        let Source::Rows { rows, .. } = self.config.source else { return Ok(()) };
+        let is_ended =
+            run.refusal.is_some() || run.patience.cancelled_ns().is_some() || self.stop.times() > 0;
+        if is_ended || run.rows == rows {
+            return Ok(());
+        }
+        let came = count(run.rows, "row");
+        Err(Trouble::Lost(Loss::NotUnderstood { words: format!("{came} came, and {rows} were asked for") }))
     }
 
     /// Who closes after an error closes because of it, unless he was asked to end the query. Of `PostgreSQL` alone: after an error it does

@@ -7,7 +7,7 @@ use crate::login::Login;
 use crate::query::{Answer, Asker};
 use crate::session::Session;
 use crate::under_way::Habits;
-use crate::{Config, SslMode, Stop, Target};
+use crate::{Config, Source, SslMode, Stop, Target};
 use fathom_core::query::Party;
 use std::io::Write;
 use std::net::TcpStream;
@@ -39,8 +39,13 @@ fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
 
 /// The same, and works on each row for so long.
 fn ask_and_think(login: Login, simple: bool, fetch_size: Option<u32>, think: Duration) -> Answer {
+    let config = config(&login, simple, fetch_size, think);
+    ask_as(login, config)
+}
+
+/// The same, by this config.
+fn ask_as(login: Login, config: Config) -> Answer {
     in_time(move || {
-        let config = config(&login, simple, fetch_size, think);
         let mut asker = Asker {
             session: Box::new(Session::begin(&login).unwrap()),
             login: &login,
@@ -199,6 +204,17 @@ fn complete(tag: &str) -> Vec<u8> {
 
 /// How a query ends that is answered by these, one for each of its requests; `early`: by this too, before it is asked.
 fn answered_by(
+    how: (bool, Option<u32>),
+    early: &'static [u8],
+    answers: Vec<Vec<u8>>,
+) -> (u64, Option<Trouble>) {
+    let source = config_of(Target::parse("postgres://me@db/d", |_| None).unwrap()).source;
+    answered_to(source, how, early, answers)
+}
+
+/// The same of a query of this kind.
+fn answered_to(
+    source: Source,
     (simple, fetch_size): (bool, Option<u32>),
     early: &'static [u8],
     answers: Vec<Vec<u8>>,
@@ -216,7 +232,8 @@ fn answered_by(
             }
         }
     });
-    let answer = ask(login, simple, fetch_size);
+    let config = Config { source, ..config(&login, simple, fetch_size, Duration::ZERO) };
+    let answer = ask_as(login, config);
     server.join().unwrap();
     (answer.rows, answer.error)
 }
@@ -305,4 +322,33 @@ fn rows_that_the_server_did_not_count_are_no_answer() {
         READY,
     ];
     assert_eq!(answered_by(simple, b"", vec![several.concat()]), (2, None));
+}
+
+/// A proxy that loses all rows of an answer: without a description of them the tag may be that of `CREATE TABLE … AS`, so nobody noticed (a
+/// stranger). What fathom itself asks for it knows, and of a server that counts nothing too.
+#[test]
+fn an_answer_without_the_rows_that_fathom_asked_for_is_none() {
+    let (simple, extended, fetched) = ((true, None), (false, None), (false, Some(5)));
+    let refusal = b"E\0\0\0\x21SERROR\0VERROR\0C42501\0Mno\0Rx\0\0";
+    for how in [simple, extended, fetched] {
+        for (rows, tag, says) in [
+            (0, "SELECT 3", Some("0 rows came, and 3 were asked for")),
+            (1, "SELECT 1", Some("1 row came, and 3 were asked for")),
+            (2, "SELECT 0", Some("2 rows came, and 3 were asked for")),
+            (3, "SELECT 3", None),
+        ] {
+            let source = Source::Rows { rows: 3, row_bytes: 10 };
+            let answers = vec![[&ROW.repeat(rows), &complete(tag)[..], READY].concat(), READY.to_vec()];
+            let (came, error) = answered_to(source, how, b"", answers);
+            assert_eq!(
+                (came, not_understood(error.as_ref())),
+                (rows as u64, says),
+                "{how:?} {tag}: {error:?}"
+            );
+        }
+        // Who says why it has no rows is heard.
+        let answers = vec![[&refusal[..], READY].concat(), READY.to_vec()];
+        let (_, error) = answered_to(Source::Rows { rows: 3, row_bytes: 10 }, how, b"", answers);
+        assert!(matches!(error, Some(Trouble::Refused(_))), "{how:?}: {error:?}");
+    }
 }
