@@ -116,6 +116,7 @@ def main():
             shape: ask("c0", words, f"near-{n}")
             for n, (shape, words) in enumerate(SHAPES.items())
         }
+        (nearest,) = analyse([read(kept / f"near-{n}") for n in range(len(SHAPES))]).scenarios
         errors, within = [], 0
         for at, ms in enumerate(FAR_MS):
             probe = ("--connect", "--count", "200", "--every", "20ms")
@@ -132,7 +133,7 @@ def main():
             rtt = scenario.estimates["p50"]
             print(f"a round trip of {rtt.value / 1e6:.2f} ms ({ms:g} ms of delay)")
             for n, (shape, words) in enumerate(SHAPES.items()):
-                told = predict([near[shape]], rtt)
+                told = predict([near[shape]], rtt, nearest.rtt, scenario.rtt)
                 if told is None:
                     sys.exit(f"{shape}: no prediction")
                 measured = median_ms(ask(f"c{at + 1}", words, f"far-{at}-{n}"))

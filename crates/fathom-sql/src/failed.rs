@@ -141,7 +141,9 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&
     let (who, limits, least) = match config.target {
         Target::Postgres(_) => ("the server", "idle_session_timeout", Duration::ZERO),
         Target::Mysql(_) => ("the server", "wait_timeout", Duration::from_secs(1)),
-        Target::Mssql(_) => ("a gateway or a firewall between", "SQL Server itself lets each", BETWEEN),
+        Target::Mssql(_) => {
+            ("a gateway or a firewall between", "SQL Server itself ends none that is idle", BETWEEN)
+        }
     };
     let stood = (stood_ns >= LONG_NS.max(least.as_nanos() as u64))
         .then(|| format!("{} before that{beside}", time_or_dash(Some(stood_ns), 3)));
@@ -164,7 +166,7 @@ fn of_a_lost_session(loss: &Loss, config: &Config, stood_ns: u64, gone: Option<&
         ),
         (None, Some(every), true) => {
             format!(
-                "it lets no session idle for the {every:?} of --every ({limits}): ask more often, or raise it"
+                "{who} lets no session idle for the {every:?} of --every ({limits}): ask more often, or raise it"
             )
         }
         (None, Some(every), false) if every >= least => {
@@ -203,8 +205,13 @@ mod tests {
                 let told = of_a_lost_session(&Loss::Closed, &config, 0, None);
                 let expected = every > 1 || scheme != "mssql";
                 assert_eq!(told.contains(own), expected, "{told}");
+                assert!(scheme != "mssql" || !told.contains("the server lets"), "{told}");
                 assert!(!told.contains(" of PostgreSQL"), "{told}");
             }
+            let stood = of_a_lost_session(&Loss::Closed, &config_of(target), 120_000_000_000, None);
+            let who = if scheme == "mssql" { "a gateway or a firewall between" } else { "the server" };
+            assert!(stood.contains(&format!("{who} may end a session")), "{stood}");
+            assert!(stood.contains(own), "{stood}");
         }
     }
 

@@ -25,8 +25,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a wait lasts before somebody looks whether the run is to end.
-const PATIENCE: Duration = Duration::from_millis(20);
 /// A longer work on a row is cut into pieces.
 const PIECE: Duration = Duration::from_millis(2);
 /// For how late this side ran in a query, what it waited for a processor up to so long before it counts too: to ask takes 1 µs.
@@ -318,7 +316,10 @@ impl Asker<'_> {
             return Ok(());
         }
         let came = count(run.rows, "row");
-        Err(Trouble::Lost(Loss::NotUnderstood { words: format!("{came} came, and {rows} were asked for") }))
+        let words = format!(
+            "{came} came, and {rows} were asked for (a limit of the session's or a proxy's, or some were lost or doubled)"
+        );
+        Err(Trouble::Lost(Loss::NotUnderstood { words }))
     }
 
     /// Who closes after an error closes because of it, unless he was asked to end the query. Of `PostgreSQL` alone: after an error it does
@@ -390,10 +391,6 @@ fn lost_of(error: &io::Error, is_stale: bool) -> Trouble {
         }
         trouble => trouble,
     }
-}
-
-fn closed() -> Trouble {
-    Trouble::Lost(Loss::Closed)
 }
 
 #[cfg(test)]

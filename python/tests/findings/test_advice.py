@@ -187,11 +187,14 @@ def test_reuse_saves_what_connections_took_to_make(tmp_path):
     assert "keep connections open" in render.advice(reuse)
 
 
-def test_set_ups_beside_queries_are_no_connections_to_keep(tmp_path):
+@pytest.mark.parametrize("mode", ["connect", "tcp"])
+def test_connections_beside_queries_are_none_to_keep(tmp_path, mode):
     """A report of databases alone said to keep connections open, by fathom's own set-ups (a stranger)."""
     for n in range(8):
-        asked = [queries.sure(4 * queries.MS, queries.MS, 0)] * 30
-        queries.recording(tmp_path / f"r{n}", asked, start_ns=START + n * 1000 * SECOND)
+        asked, at = [queries.sure(4 * queries.MS, queries.MS, 0)] * 30, START + n * 1000 * SECOND
+        # Of a reflector's echoes, or `COM_PING`, one stays.
+        events = [opened(0, at) | {"connect_ns": 3_000_000}] if mode == "tcp" else []
+        queries.recording(tmp_path / f"r{n}", asked, start_ns=at, mode=mode, events=events)
     assert of(analyse(open_recordings([tmp_path])), "reuse") == []
     write(tmp_path / "probe", lognormal_ns(1, 400), mode="connect", label="elsewhere")
     (reuse,) = of(analyse(open_recordings([tmp_path])), "reuse")

@@ -173,20 +173,76 @@ def test_of_connections_side_by_side_nothing_is_predicted_and_each_is_told(tmp_p
     ]
 
 
+def test_of_many_round_trips_the_slow_ones_count(tmp_path):
+    """N medians are less than the median of N round trips, of which a few are slow (a reviewer)."""
+    queries(tmp_path / "near", 10, rtt_ms=1, label="near:5432/shop")
+    rng = np.random.default_rng(7)
+    rtt = (10 * MS * np.exp(0.5 * rng.standard_normal(4_000))).astype(np.int64)
+    write(tmp_path / "probe", rtt, label="elsewhere", start_ns=2 * 10**18)
+    (one,) = elsewhere(analyse(open_recordings([tmp_path])).scenarios)
+    # 4 ms of the server, and ten round trips of that path, by other draws of the same.
+    sums = (10 * MS * np.exp(0.5 * rng.standard_normal((20_000, 10)))).sum(axis=1)
+    assert one.predicted.ns == pytest.approx(4 * MS + np.median(sums), rel=0.02)
+    assert one.predicted.ns > 1.08 * (4 * MS + 10 * np.median(rtt))
+
+
+def test_one_round_trip_is_a_median(tmp_path):
+    queries(tmp_path / "near", 1, rtt_ms=1, label="near:5432/shop")
+    rtt = (10 * MS * np.exp(0.5 * np.random.default_rng(7).standard_normal(4_000))).astype(np.int64)
+    write(tmp_path / "probe", rtt, label="elsewhere", start_ns=2 * 10**18)
+    (one,) = elsewhere(analyse(open_recordings([tmp_path])).scenarios)
+    assert one.predicted.ns == pytest.approx(4 * MS + np.median(rtt), rel=0.01)
+
+
 @pytest.mark.parametrize(
-    ("there_ms", "to_and_back"),
+    ("there_ms", "to", "back"),
     # 4 ms here, and ten round trips of 1 ms on either path; and 14 ms there.
-    [(40, ("slower", "faster")), (4, (None, None)), (0.5, ("faster", "slower"))],
+    [(40, "slower", "faster"), (4, None, None), (0.5, "faster", "slower")],
 )
-def test_what_was_measured_beyond_the_prediction_is_said_to_be(tmp_path, there_ms, to_and_back):
+def test_what_was_measured_beyond_the_prediction_is_said_to_be(tmp_path, there_ms, to, back):
     """A study's paths carried bytes at different speeds, and nothing told that the predictions had missed."""
     for at, (label, server_ms) in enumerate({"near:5432/shop": 4, "far:5432/shop": there_ms}.items()):
         for run in range(8):
             where = {"label": label, "start_ns": 10**18 + (8 * at + run) * 10**13}
             queries(tmp_path / f"{at}{run}", 10, server_ms=server_ms, rtt_ms=1, **where)
     analysis = analyse(open_recordings([tmp_path]))
-    rows = {row["over"]: row["beyond"] for row in as_json(analysis)["database_predictions"]}
-    assert rows == {"far:5432/shop": to_and_back[0], "near:5432/shop": to_and_back[1]}
-    notes = databases_elsewhere.table(analysis.scenarios).notes
-    told = {note.split(" than predicted")[0] for note in notes if "predicted" in note}
-    assert told == {beyond for beyond in to_and_back if beyond}
+    rows = {row["over"]: row for row in as_json(analysis)["database_predictions"]}
+    assert {over: row["beyond"] for over, row in rows.items()} == {
+        "far:5432/shop": to,
+        "near:5432/shop": back,
+    }
+    for row in rows.values():
+        ends = [row[f"{of}_ns"] for of in ("low", "high", "measured_low", "measured_high")]
+        assert row["beyond"] == ("slower" if ends[2] > ends[1] else "faster" if ends[3] < ends[0] else None)
+    for row in databases_elsewhere.table(analysis.scenarios).rows:
+        says = rows[row[1].text]["beyond"]
+        assert row[4].note.split(" than predicted")[0] == (says or ""), row
+
+
+def test_an_interval_that_may_be_too_narrow_is_beyond_none(tmp_path):
+    """Runs that differ made one note say "beyond both intervals" and that they may not hold."""
+    for at, (label, server_ms) in enumerate({"near:5432/shop": 4, "far:5432/shop": 40}.items()):
+        for run in range(8):
+            where = {"label": label, "start_ns": 10**18 + (8 * at + run) * 10**13}
+            of_run = server_ms * (0.9 if run < 4 else 1.1)
+            queries(tmp_path / f"{at}{run}", 10, server_ms=of_run, rtt_ms=1, **where)
+    analysis = analyse(open_recordings([tmp_path]))
+    for one in elsewhere(analysis.scenarios):
+        assert one.measured.doubt is not None
+        assert one.beyond is None
+    (note,) = databases_elsewhere.table(analysis.scenarios).notes
+    assert "predicted" not in note
+
+
+def test_few_queries_have_an_interval_by_ranks(tmp_path):
+    """Of a hundred that took ten times as long nothing was said, as of those that agree (a reviewer)."""
+    for at, (label, server_ms) in enumerate({"near:5432/shop": 4, "far:5432/shop": 400}.items()):
+        for run in range(8):
+            where = {"label": label, "start_ns": 10**18 + (8 * at + run) * 10**13}
+            queries(tmp_path / f"{at}{run}", 10, count=9, server_ms=server_ms, rtt_ms=1, **where)
+    told = {one.other: one for one in elsewhere(analyse(open_recordings([tmp_path])).scenarios)}
+    assert {over: one.beyond for over, one in told.items()} == {
+        "far:5432/shop": "slower",
+        "near:5432/shop": "faster",
+    }
+    assert all(one.measured.interval is None for one in told.values())

@@ -49,6 +49,8 @@ def recording(
     states=False,
     command=None,
     encrypted=None,
+    mode="connect",
+    events=(),
 ):
     """Writes a recording with these queries, a second apart; the first is the first of its connection.
 
@@ -68,7 +70,7 @@ def recording(
         sql["encrypted"] = encrypted
     if connections is not None:
         sql["connections"] = connections
-    probe = {"mode": "connect", "size": 0, "interval_ns": None, "sql": sql}
+    probe = {"mode": mode, "size": 0, "interval_ns": None, "sql": sql}
     end = {
         "at_ns": start_ns + 10**12,
         "kind": "sql.ended",
@@ -81,7 +83,7 @@ def recording(
     ]
     files = [full[at : at + (per_file or len(full))] for at in range(0, len(full), per_file or len(full))]
     written = [pa.Table.from_pylist(rows, schema=queries_schema()) for rows in files or [[]]]
-    events = [] if killed else [end]
+    events = [*events, *([] if killed else [end])]
     if lost:
         events.append({"at_ns": end["at_ns"], "kind": "queries.lost", "queries": lost})
     contents = {}
@@ -98,7 +100,7 @@ def recording(
         directory,
         lognormal_ns(1, 50),
         label=label,
-        mode="connect",
+        mode=mode,
         start_ns=start_ns,
         events=events,
         manifest={"probe": probe} | ({"command": command} if command else {}),

@@ -18,7 +18,7 @@ impl World {
     }
 
     /// What the client's kernel says.
-    pub(in super::super) fn room(&self, run: &Run, segments: &[u64], at: u64) -> Room {
+    fn room(&self, run: &Run, segments: &[u64], at: u64) -> Room {
         let received = |at| segments.partition_point(|&came| came <= at) as u64 * SEGMENT_BYTES;
         let taken = run.taken.partition_point(|&taken| taken <= at);
         let edge = (taken + self.window) as u64 * CHUNK_BYTES;
@@ -37,12 +37,12 @@ impl World {
     }
 
     /// When the client's kernel has that the server's has the request: of one that is not answered it waits for its process before it says so.
-    pub(in super::super) fn acknowledged(&self) -> u64 {
+    fn acknowledged(&self) -> u64 {
         self.through(self.asked() + ACKNOWLEDGES_AFTER_NS, false) + self.rtt_ns / 2
     }
 
     /// What the server does, as a look says, and is believed.
-    pub(in super::super) fn state(&self, run: &Run, look: &Trip) -> ServerState {
+    fn state(&self, run: &Run, look: &Trip) -> ServerState {
         let is_there =
             self.tells_acknowledged && look.asked >= self.acknowledged() && look.back <= run.segments[0];
         let at = match self.servers_pause {

@@ -1,13 +1,17 @@
-//! Reads what is there of an answer, or waits for it, and asks the server to end a query that has taken too long.
+//! Reads what is there of an answer, or waits for it; asks the server to end a query that has taken too long, and ends a batch whose answer
+//! was whole.
 
-use super::{Asker, PATIENCE, closed, lost};
-use crate::error::Trouble;
+use super::{Asker, lost};
+use crate::error::{Loss, Trouble};
 use crate::patience::{Heeded, Patience};
 use crate::protocol::Step;
 use crate::under_way::{ROOM_EVERY_NS, UnderWay};
 use fathom_os::clock::mono_ns;
 use std::io;
+use std::time::Duration;
 
+/// How long a wait lasts before somebody looks whether the run is to end.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// Where this side waited for less, the first byte is not read by itself, which takes 1 µs and has the server's kernel answer one more
 /// acknowledgement: that it was read late, and how late at most, the scheduler knows.
 const SHORT_WAIT_NS: u64 = 250_000;
@@ -122,4 +126,8 @@ impl Asker<'_> {
             }
         }
     }
+}
+
+fn closed() -> Trouble {
+    Trouble::Lost(Loss::Closed)
 }

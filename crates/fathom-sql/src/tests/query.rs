@@ -340,11 +340,8 @@ fn an_answer_without_the_rows_that_fathom_asked_for_is_none() {
             let source = Source::Rows { rows: 3, row_bytes: 10 };
             let answers = vec![[&ROW.repeat(rows), &complete(tag)[..], READY].concat(), READY.to_vec()];
             let (came, error) = answered_to(source, how, b"", answers);
-            assert_eq!(
-                (came, not_understood(error.as_ref())),
-                (rows as u64, says),
-                "{how:?} {tag}: {error:?}"
-            );
+            let words = not_understood(error.as_ref()).and_then(|words| words.split(" (").next());
+            assert_eq!((came, words), (rows as u64, says), "{how:?} {tag}: {error:?}");
         }
         // Who says why it has no rows is heard.
         let answers = vec![[&refusal[..], READY].concat(), READY.to_vec()];

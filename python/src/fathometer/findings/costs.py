@@ -103,15 +103,16 @@ def _reuse(paths: Sequence[Scenario]) -> Iterator[Advice]:
 
 
 def _setup(s: Scenario) -> tuple[Scenario, Quantity, Quantity] | None:
+    # Beside queries fathom makes connections to know the path's round trip: no application's are among them.
+    runs = [run for run in s.runs if run.recording.queries is None]
+    if not runs:
+        return None
     if is_making(s.key.mode):
-        # Beside queries they are how the path's round trip is measured: nobody logged in on them.
-        if any(run.recording.queries is not None for run in s.runs):
-            return None
         p50 = s.figure("p50")
         return s, ns(p50.value, p50.interval), number(p50.count, "connections")
     every = [
         float(c.connect_ns + (c.tls_ns or 0))
-        for run in s.runs
+        for run in runs
         for c in run.recording.lasting
         if c.connect_ns  # 0: of datagrams, there is nothing to set up.
     ]

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.queries import NEVER, Queries
 from fathometer.findings import windows
 from fathometer.findings.databases import Asked, databases
+from fathometer.findings.in_a_row import excess
 from fathometer.findings.model import Scenario
 from fathometer.findings.windows import Floats
-from fathometer.stats.results import Estimate
+from fathometer.stats.results import TOO_NARROW, Estimate, Interval
 from fathometer.stats.rollup import rollup_estimates
 from fathometer.stats.runs import median_of_runs
 from fathometer.stats.series import from_series
@@ -48,12 +50,15 @@ class Predicted:
     ns: float
     low_ns: float | None
     high_ns: float | None
-    """Its 95 % interval, of both medians that it is made of and of whatever the server's windows may do;
-    None: one of the medians has none, or nobody knows how long the answers are."""
+    """Its interval: 95 % of both medians that it is made of, and whatever the server's windows may do. Where
+    a path carries bytes more slowly or loses some it is not that of what will be measured. None: one of the
+    medians has none, or nobody knows how long the answers are."""
     turns: int
     """Round trips, in the median."""
     at_once_ns: float | None
     """The same in one round trip, where that would save time worth saying."""
+    is_doubtful: bool
+    """The interval of one of the medians may be too narrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +72,21 @@ class Elsewhere:
     predicted: Predicted
     measured: Estimate | None
     """The median of the same query there; None: it was not asked there."""
+    within: Interval | None
+    """Its interval, by ranks where there are too few queries for blocks; None: it has none, or one that may
+    be too narrow."""
 
     @property
     def beyond(self) -> Literal["slower", "faster"] | None:
-        """What was measured is surely not what was predicted: its interval lies outside the prediction's. The
-        two paths differ by more than their round trips.
+        """The interval of what was measured lies outside the prediction's: more than the round trips differs.
+        None: it does not, or one of them has none that holds.
         """
-        at, there = self.predicted, self.measured
-        if there is None or there.interval is None or at.low_ns is None or at.high_ns is None:
+        at, there = self.predicted, self.within
+        if there is None or at.low_ns is None or at.high_ns is None or at.is_doubtful:
             return None
-        if there.interval.low > at.high_ns:
+        if there.low > at.high_ns:
             return "slower"
-        return "faster" if there.interval.high < at.low_ns else None
+        return "faster" if there.high < at.low_ns else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,34 +174,66 @@ def _slowest_unpaced(a: _Answers, rtt_ns: float, idle_ns: Floats) -> Floats:
     return _slowest(a, rtt_ns, idle_ns, paces=False)
 
 
-def predict(runs: Sequence[Queries], rtt: Estimate) -> Predicted | None:
-    """Over a path of such round trips (their median, ns); None: nothing is known of the query's own."""
-    answers = _answers(runs)
+def predict(
+    runs: Sequence[Queries], rtt: Estimate, here: Histogram | None = None, there: Histogram | None = None
+) -> Predicted | None:
+    """Over a path of such round trips (their median, ns); None: nothing is known of the query's own. `here`
+    and `there`: all round trips of either path, by which several in a row take longer than so many medians.
+    """
+    number = _turns(runs)
+    answers = _answers(runs, excess(here, number))
     if answers is None or math.isnan(rtt.value):
         return None
+    rtt = _moved(rtt, excess(there, number))
     median = _median(answers.walls(rtt.value, _windowed))
-    ns, number = median.value, int(np.median(answers.turns))
+    ns = median.value
     low = high = None
     if median.interval is not None and rtt.interval is not None and answers.segments.all():
         slowest = _slowest_unpaced if _too_fast(answers) else _slowest
-        low = _end(answers, rtt.value, rtt.interval.low - _WAKE_NS, _fastest, -1)
-        high = _end(answers, rtt.value, rtt.interval.high + _WAKE_NS, slowest, 1)
+        low = max(_end(answers, rtt.value, rtt.interval, _fastest, -1), 0.0)
+        high = _end(answers, rtt.value, rtt.interval, slowest, 1)
     at_once = None
     if number > 2:
         once = _median(answers.at_once().walls(rtt.value, _windowed)).value
         at_once = once if ns - once >= SAVES * ns else None
-    return Predicted(ns, low, high, number, at_once)
+    return Predicted(ns, low, high, number, at_once, _is_narrow(median) or _is_narrow(rtt))
 
 
-def _end(answers: _Answers, rtt_ns: float, rtt_end_ns: float, sends: _Sends, side: int) -> float:
-    """An end of the interval. Two medians of their own: what each may be off adds up as independent errors
-    do.
+def _is_narrow(estimate: Estimate) -> bool:
+    return estimate.doubt is not None and estimate.doubt.code in TOO_NARROW
+
+
+def _moved(estimate: Estimate, by: float) -> Estimate:
+    ends = estimate.interval
+    moved = None if ends is None else Interval(ends.low + by, ends.high + by, ends.level)
+    return replace(estimate, value=estimate.value + by, interval=moved)
+
+
+def _end(answers: _Answers, rtt_ns: float, rtt: Interval, sends: _Sends, side: int) -> float:
+    """An end of the interval. What two medians may be off by chance adds up as independent errors do; what a
+    round trip of a query always differs by is none, and adds to it.
     """
     at = _median(answers.walls(rtt_ns, sends))
-    of_rtt = _median(answers.walls(rtt_end_ns, sends)).value - at.value
+
+    def further(*rtts: float) -> float:
+        # Longer round trips may make less of it: windows shut after a rest that is then shorter.
+        walls = (_median(answers.walls(max(other, 0.0), sends)).value for other in rtts)
+        return max(0.0, *(side * (wall - at.value) for wall in walls))
+
     ends = at.interval
     of_walls = 0.0 if ends is None else (ends.high if side > 0 else ends.low) - at.value
-    return at.value + side * math.hypot(of_rtt, of_walls)
+    by_chance = math.hypot(further(rtt.low, rtt.high), of_walls)
+    return at.value + side * (by_chance + further(rtt_ns - _WAKE_NS, rtt_ns + _WAKE_NS))
+
+
+def _turns(runs: Sequence[Queries]) -> int:
+    """Of those that are reckoned with, in the median."""
+    turns = [np.maximum(q.turns[_known(q)], 1) for q in runs]
+    return int(np.median(np.concatenate(turns))) if sum(map(len, turns)) else 0
+
+
+def _known(q: Queries) -> NDArray[np.bool_]:
+    return q.counted & (q.rtt_ns > 0)
 
 
 def _too_fast(answers: _Answers) -> bool:
@@ -204,9 +244,11 @@ def _too_fast(answers: _Answers) -> bool:
     return took.interval is not None and took.interval.high + _WAKE_NS < _HALF * float(np.median(spread))
 
 
-def _answers(runs: Sequence[Queries]) -> _Answers | None:
-    """Those that count, of which a round trip is known; None: there are none."""
-    every = [_of(q, q.counted & (q.rtt_ns > 0)) for q in runs]
+def _answers(runs: Sequence[Queries], excess_ns: float) -> _Answers | None:
+    """Those that count, of which a round trip is known, which takes so much longer in a row of theirs; None:
+    there are none.
+    """
+    every = [_of(q, _known(q), excess_ns) for q in runs]
     if not sum(len(one.turns) for one in every):
         return None
     return _Answers(*(np.concatenate(each) for each in zip(*map(_fields, every), strict=True)))
@@ -226,11 +268,11 @@ def _fields(a: _Answers) -> tuple[NDArray[np.generic], ...]:
     )
 
 
-def _of(q: Queries, known: NDArray[np.bool_]) -> _Answers:
+def _of(q: Queries, known: NDArray[np.bool_], excess_ns: float) -> _Answers:
     def column(values: NDArray[np.int64]) -> Floats:
         return values[known].astype(np.float64)
 
-    turns, own = np.maximum(column(q.turns), 1.0), column(q.rtt_ns)
+    turns, own = np.maximum(column(q.turns), 1.0), column(q.rtt_ns) + excess_ns
     # What looks shorter than its round trips had some that were shorter than those beside it.
     rest = np.maximum(column(q.wall_ns) - turns * own, 0.0)
     first_row = column(q.first_row_ns)
@@ -263,6 +305,7 @@ def _median(values: Floats) -> Estimate:
 def elsewhere(scenarios: tuple[Scenario, ...]) -> tuple[Elsewhere, ...]:
     """Each query over each other path whose round trip is known."""
     every = databases(scenarios)
+    of_path = {s.name: s.rtt for s in scenarios}
     told: list[Elsewhere] = []
     for one in every:
         # What each of several takes at the server, and of a path's rate, depends on how many others are there
@@ -272,14 +315,22 @@ def elsewhere(scenarios: tuple[Scenario, ...]) -> tuple[Elsewhere, ...]:
         for other in scenarios:
             if other.name == one.path or other.key.mode not in _MODES or not other.rtt.count:
                 continue
-            rtt = other.estimates["p50"]
-            predicted = predict(one.runs, rtt) if rtt.shown else None
+            rtt = other.figure("p50")
+            predicted = predict(one.runs, rtt, of_path.get(one.path), other.rtt) if rtt.shown else None
             if predicted is not None and len(told) < MOST:
                 there = _there(every, one, other.name)
-                told.append(Elsewhere(one.path, one.asked, other.name, rtt.value, predicted, there))
+                measured, within = (None, None) if there is None else (there.wall["p50"], _within(there.runs))
+                told.append(
+                    Elsewhere(one.path, one.asked, other.name, rtt.value, predicted, measured, within)
+                )
     return tuple(told)
 
 
-def _there(every: Sequence[Asked], one: Asked, path: str) -> Estimate | None:
+def _there(every: Sequence[Asked], one: Asked, path: str) -> Asked | None:
     same = (x for x in every if x.path == path and x.shape is not None and x.shape == one.shape and x.counted)
-    return next((x.wall["p50"] for x in same), None)
+    return next(same, None)
+
+
+def _within(runs: Sequence[Queries]) -> Interval | None:
+    median = _median(np.concatenate([q.wall_ns[q.counted].astype(np.float64) for q in runs]))
+    return None if _is_narrow(median) else median.interval

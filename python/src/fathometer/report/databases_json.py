@@ -137,10 +137,12 @@ def _elsewhere(one: Elsewhere) -> dict[str, Any]:
         "rtt_ns": round(one.other_rtt_ns),
         "turns": at.turns,
         "predicted_ns": round(at.ns),
-        "low_ns": None if at.low_ns is None else max(round(at.low_ns), 0),
+        "low_ns": None if at.low_ns is None else round(at.low_ns),
         "high_ns": None if at.high_ns is None else round(at.high_ns),
         "at_once_ns": None if at.at_once_ns is None else round(at.at_once_ns),
         "measured_ns": None if there is None or not there.shown else round(there.value),
+        "measured_low_ns": None if one.within is None else round(one.within.low),
+        "measured_high_ns": None if one.within is None else round(one.within.high),
         "beyond": one.beyond,
     }
 

@@ -25,7 +25,7 @@ class Cell:
     under: str = ""
     """Smaller, beneath: its interval."""
     note: str = ""
-    """A doubt, told beneath the table."""
+    """A doubt, or what stands out, told beneath the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """The doubts of its cells, each once, in order."""
+        """Those of its cells, each once, in order."""
         return list(dict.fromkeys(cell.note for row in self.rows for cell in row if cell.note))
 
     def letter(self, note: str) -> str:

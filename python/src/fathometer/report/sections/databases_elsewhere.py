@@ -42,20 +42,14 @@ def _row(one: Elsewhere) -> tuple[Cell, ...]:
 
 
 def _measured(one: Elsewhere, cell: Cell) -> Cell:
-    if one.beyond is None:
-        return cell
-    note = _SLOWER if one.beyond == "slower" else _FASTER
-    return replace(cell, note="; ".join(filter(None, (note, cell.note))))
+    # An interval that may be too narrow lies beyond none.
+    return cell if one.beyond is None else replace(cell, note=_BEYOND.format(one.beyond))
 
 
 _LETTERS = 60
-_SLOWER = (
-    "slower than predicted, beyond both intervals: this path carries bytes more slowly than the one that was "
-    "asked over, loses some, or its round trips vary more"
-)
-_FASTER = (
-    "faster than predicted, beyond both intervals: the path that was asked over carries bytes more slowly "
-    "than this one, loses some, or its round trips vary more"
+_BEYOND = (
+    "{} than predicted, beyond both intervals: more than the round trips differs, be it the server or what "
+    "else it did at the time, how fast either path carries bytes, losses, or round trips that vary"
 )
 SECTION = Section(
     "database-elsewhere",
