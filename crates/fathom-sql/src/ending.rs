@@ -10,14 +10,7 @@ const KILLED: &str = "somebody ended the session by KILL: the server's administr
 pub(crate) fn by(refusal: &Refusal, target: &Target) -> &'static str {
     match target {
         Target::Postgres(_) => by_postgres(refusal),
-        Target::Mysql(_) => match refusal.number {
-            1927 => KILLED,
-            // `THD::KILL_CONNECTION` of MySQL is ER_SERVER_SHUTDOWN.
-            1053 => {
-                "the server shuts down, or its administrator ended the session by KILL: MySQL says the same of both"
-            }
-            number => of_a_proxy(number, &refusal.message).unwrap_or(LOG),
-        },
+        Target::Mysql(_) => by_mysql(refusal),
         Target::Mssql(_) => match refusal.code.as_str() {
             // "Cannot continue the execution because the session is in the kill state."
             "error 596" => KILLED,
@@ -25,6 +18,19 @@ pub(crate) fn by(refusal: &Refusal, target: &Target) -> &'static str {
             "error 6005" => "the server shuts down: ask again when it has begun",
             _ => LOG,
         },
+    }
+}
+
+/// The same of `MySQL` and `MariaDB`.
+pub(crate) fn by_mysql(refusal: &Refusal) -> &'static str {
+    match refusal.number {
+        1927 => KILLED,
+        // `THD::KILL_CONNECTION` of MySQL is ER_SERVER_SHUTDOWN.
+        1053 => {
+            "the server shuts down, or its administrator ended the session by KILL: MySQL says the same of both"
+        }
+        4031 => "it lets no session idle for longer (wait_timeout)",
+        number => of_a_proxy(number, &refusal.message).unwrap_or(LOG),
     }
 }
 
@@ -37,6 +43,7 @@ pub(crate) fn by_postgres(refusal: &Refusal) -> &'static str {
         "57P02" => "another of the server's processes crashed, and it ended all sessions: see its log",
         "57P03" => "the server shuts down or begins: ask again when it has begun",
         "57P04" => "somebody dropped the database",
+        "57P05" => "it lets no session idle for longer (idle_session_timeout)",
         "25P03" | "25P04" => {
             "a time limit of the server's is over (idle_in_transaction_session_timeout, transaction_timeout)"
         }

@@ -239,7 +239,10 @@ impl Mysql {
                 }
                 // The server ends, or this session alone was ended: another one may be had.
                 Some(Event::Refused(told)) if matches!(told.number, 1053 | 1927 | 4031) => {
-                    return Err(Error::Passing(refusal_of(told).words()));
+                    let (address, refusal) = (login.server.address(), refusal_of(told));
+                    let to_do = ending::by_mysql(&refusal);
+                    let line = format!("{address} ended the session: {}; {to_do}", refusal.words());
+                    return Err(Error::Passing(line));
                 }
                 Some(Event::Refused(told)) => return Err(refusal_of(told).into()),
                 Some(Event::Over) => return Ok(row),

@@ -78,8 +78,7 @@ impl Session {
                 _ => {}
             }
             if let Some(refusal) = refusal.take_if(|refusal| refusal.is_fatal) {
-                let passes = refusal.passes() || refusal.was_idle;
-                return Err(if passes { Error::Passing(refusal.words()) } else { ended(login, &refusal) });
+                return Err(ended(login, &refusal));
             }
         }
         self.is_asked = false;

@@ -114,7 +114,8 @@ pub(super) fn ended(login: &Login, refusal: &Refusal) -> Error {
     } else {
         ending::by_postgres(refusal)
     };
-    Error::run(format!("{} ended the session: {}; {to_do}", login.server.address(), refusal.words()))
+    let line = format!("{} ended the session: {}; {to_do}", login.server.address(), refusal.words());
+    Error::of(refusal.passes() || refusal.was_idle, line)
 }
 
 /// A message within a login that makes no sense.

@@ -328,6 +328,11 @@ fn who_ends_a_session_that_was_asked_something_is_named() {
         ("08P01", "CheckSASLAuth", "the server still waits for the login, and somebody else has said"),
         ("08P01", "", "a pooler or proxy between says so"),
         ("XX000", "x", "see the server's log"),
+        // Others may be let in: of these the line was nothing but the server's words (another stranger).
+        ("57P01", "ProcessInterrupts", "pg_terminate_backend"),
+        ("57P02", "quickdie", "crashed"),
+        ("57P03", "", "ask again when it has begun"),
+        ("57P05", "ProcessInterrupts", "idle_session_timeout"),
     ] {
         let (login, server) = serve("?sslmode=disable", move |listener| {
             let mut stream = logged_in(&listener);
