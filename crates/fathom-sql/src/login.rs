@@ -38,6 +38,7 @@ pub(crate) struct Login {
 /// What logins of a run have come to, below which no later one goes: whoever puts himself into the path meanwhile could ask for less.
 #[derive(Debug, Default)]
 pub(crate) struct Reached {
+    has_let_in: AtomicBool,
     is_proven: AtomicBool,
     is_encrypted: AtomicBool,
 }
@@ -45,8 +46,14 @@ pub(crate) struct Reached {
 impl Reached {
     /// The server let somebody in, and had proved that it knows the password, or did so within TLS.
     pub(crate) fn reach(&self, is_proven: bool, is_encrypted: bool) {
+        self.has_let_in.store(true, Ordering::Relaxed);
         self.is_proven.fetch_or(is_proven, Ordering::Relaxed);
         self.is_encrypted.fetch_or(is_encrypted, Ordering::Relaxed);
+    }
+
+    /// Whether the server has let somebody in.
+    pub(crate) fn has_let_in(&self) -> bool {
+        self.has_let_in.load(Ordering::Relaxed)
     }
 
     /// Whether the server proved in a login that it knows the password.

@@ -83,6 +83,22 @@ pub(crate) fn broke_off(login: &Login, channel: &Channel, error: &std::io::Error
     let (address, Kind { name, silence, .. }) = (login.server.address(), wanted);
     match error.kind() {
         _ if is_ended(error) || !channel.heard().is_empty() => broke(login, error),
+        // Who it is that answers there is known by then.
+        _ if login.reached.has_let_in() && (error.kind() == ErrorKind::TimedOut || passes(error)) => {
+            let what = if error.kind() == ErrorKind::TimedOut {
+                "takes a further connection and says nothing"
+            } else {
+                "closed a further connection without a word"
+            };
+            Error::of(
+                passes(error),
+                format!(
+                    "{address} {what} ({error}), though it has let {} in before: see whether {name}, or a pooler, balancer or firewall between, takes \
+                     no more of them",
+                    login.server.user
+                ),
+            )
+        }
         ErrorKind::TimedOut => Error::run(format!(
             "{address} takes the connection and says nothing ({error}): {silence}; see that {name} is what listens there, and that it is well"
         )),

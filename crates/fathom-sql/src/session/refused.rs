@@ -24,6 +24,10 @@ pub(super) fn refused(login: &Login, refusal: &Refusal, is_asked: bool) -> Error
             "CheckMyDatabase" => {
                 "that is the database's own limit: end other sessions of it, or raise it by ALTER DATABASE … CONNECTION LIMIT"
             }
+            // A pooler names no place in PostgreSQL's source.
+            "" => {
+                "wait until other sessions have ended, or raise max_connections, or what a pooler between allows"
+            }
             _ => "wait until other sessions have ended, or raise max_connections",
         },
         "42501" => "grant the user CONNECT on the database, or name another",

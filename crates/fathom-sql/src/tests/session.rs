@@ -351,6 +351,39 @@ fn who_ends_a_session_that_was_asked_something_is_named() {
     }
 }
 
+/// "As a server of another protocol does", of one that had let the user in a moment before (a stranger).
+#[test]
+fn a_server_that_has_let_somebody_in_is_of_the_right_kind() {
+    for closes in [true, false] {
+        let (mut login, server) = serve("?sslmode=disable", move |listener| {
+            let first = logged_in(&listener);
+            let (mut second, _) = listener.accept().unwrap();
+            super::body(&mut second);
+            if closes {
+                drop(second);
+            } else {
+                // Until the client leaves.
+                _ = second.read(&mut [0; 64]);
+            }
+            drop(first);
+        });
+        login.within = Duration::from_millis(300);
+        let _first = Session::begin(&login).unwrap();
+        let told = Session::begin(&login).map(drop).unwrap_err().to_string();
+        let what = if closes {
+            "closed a further connection without a word"
+        } else {
+            "takes a further connection and says nothing"
+        };
+        assert!(told.starts_with(&format!("{} {what} (", login.server.address())), "{told}");
+        assert!(
+            told.contains("though it has let me in before: see whether PostgreSQL, or a pooler"),
+            "{told}"
+        );
+        server.join().unwrap();
+    }
+}
+
 /// The first login of a run was within TLS, and the next one's server has none: the session went on in the clear (a stranger).
 #[test]
 fn who_has_logged_in_within_tls_does_not_log_in_without() {
