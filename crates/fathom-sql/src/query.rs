@@ -13,7 +13,7 @@ use crate::patience::Patience;
 use crate::protocol::{Protocol, Step, Watch};
 use crate::sending::Sending;
 use crate::under_way::{Habits, Meanwhile, ROOM_EVERY_NS, UnderWay};
-use crate::violation::is_violation;
+use crate::violation::{STALE, is_violation};
 use crate::work::work_until;
 use crate::{Config, Source, Stop};
 use fathom_core::event::TcpInfo;
@@ -35,9 +35,6 @@ const AFTER_NS: u64 = 3_000_000;
 /// Nobody waits longer for the answer, beyond four round trips, and in all: a server that is so busy is left alone.
 const AFTER_WITHIN_NS: u64 = 100_000_000;
 const AFTER_AT_MOST_NS: u64 = 1_000_000_000;
-
-/// Of an answer that had come before its request.
-const STALE: &str = "an answer that was there before anything was asked";
 
 /// What became of a query.
 pub(crate) struct Answer {

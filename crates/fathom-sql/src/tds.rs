@@ -11,6 +11,7 @@ use crate::login::{Login, broke, more, unreachable};
 use crate::protocol::{Facts, Lasted, Protocol, Step, Watch};
 use crate::ssl_mode::SslMode;
 use crate::statement::{Dialect, has_parameters};
+use crate::violation::{STALE, Violation};
 use crate::{Config, Error, remedy, stranger, tls};
 use fathom_core::text::count;
 use fathom_tds::client::{Client, Encrypted, Event, Trouble, Wanted};
@@ -147,7 +148,11 @@ impl Protocol for Tds {
 
     fn request(&mut self, sql: &str, _: &Config) -> io::Result<Vec<u8>> {
         self.failed = Failed::No;
-        self.client.ask(sql).map_err(|e| lost(&e))?;
+        self.client.ask(sql).map_err(|e| match e {
+            // One is asked only after a whole answer: more came behind it.
+            Trouble::NotReady => Violation::error(&STALE, &[]),
+            e => lost(&e),
+        })?;
         Ok(self.client.take_out())
     }
 

@@ -20,6 +20,9 @@ impl Violation {
     }
 }
 
+/// Of an answer that had come before its request.
+pub(crate) const STALE: &str = "an answer that was there before anything was asked";
+
 /// What this side cannot do with a session, whatever came over it: nothing that was read is to blame, and nobody closed anything. The system
 /// gives no error of this kind.
 const OF_THIS_SIDE: io::ErrorKind = io::ErrorKind::Other;

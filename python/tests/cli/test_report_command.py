@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from support import queries
 from support.command_line import run
 from support.recordings import START, UNANSWERED, lognormal_ns, write
 from support.report_schema import keeps_to_schema
@@ -181,6 +182,17 @@ def test_what_is_made_of_a_part_is_there_and_its_exit_code_is_1(tmp_path, comman
     left = run(*command.split(), third, cwd=tmp_path)
     assert left.returncode == 1, left.stderr
     assert "left out" in left.stderr
+
+
+def test_damaged_queries_are_damage(tmp_path):
+    """A report of queries whose file was cut off ended with 0, and nothing on standard error (a stranger)."""
+    queries.recording(tmp_path / "db", [queries.sure(4 * queries.MS, queries.MS, 0)] * 30)
+    assert run("report", "db", cwd=tmp_path).returncode == 0
+    path = tmp_path / "db" / "queries-00000.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+    done = run("report", "db", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "db is damaged, what can be read is used: queries-00000.parquet" in done.stderr
 
 
 def test_an_interrupted_recording_is_said_to_be_one(tmp_path):

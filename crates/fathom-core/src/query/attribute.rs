@@ -208,7 +208,9 @@ pub(super) fn attribute(split: &mut Split, (doing, seen, ns): Spent, held_up: &m
     match doing {
         Doing::First | Doing::FirstWithoutRtt | Doing::FirstUnlooked => match seen {
             // Of a first wait too, what looks say that the server was not doing it did not do.
-            Seen::Sending | Seen::Done if doing == Doing::First => split.give(Path, ns),
+            Seen::Done if doing == Doing::First => split.give(Path, ns),
+            // One that gets no processor while it sends goes on saying that it sends, and nothing of the answer has come.
+            Seen::Sending if doing == Doing::First => split.give_one_of(&[Path, Server], ns),
             Seen::Working if doing != Doing::FirstWithoutRtt => split.give(Server, ns),
             Seen::Nothing | Seen::Begun | Seen::Ended if doing != Doing::FirstWithoutRtt && !was_held_up => {
                 split.give(Server, ns);

@@ -2,6 +2,21 @@
 
 use super::*;
 
+/// `MariaDB` says "Writing to net" of each write. One that got no processor there was surely the path, with 13 to 62 ms on loopback (a
+/// stranger).
+#[test]
+fn a_server_that_sends_and_of_which_nothing_comes_may_not_run() {
+    let mut line = Timeline::new(0);
+    line.request(0, Rtt::of(&[MS / 10]));
+    line.still_waiting(0, 5 * MS);
+    line.look(4 * MS, 5 * MS, ServerState::Sending);
+    line.received(Some((5 * MS, 40 * MS)), 100);
+    let split = line.end(40 * MS, Some(0), &[]);
+    lawful(&split, 40 * MS, 0);
+    assert!(split.part(Party::Path).low_ns <= MS, "{split:?}");
+    assert!(split.part(Party::Server).high_ns >= 39 * MS, "{split:?}");
+}
+
 /// 2 MB of SQL over 20 Mbit/s: "server, high" where nobody looked (a stranger).
 #[test]
 fn what_a_large_request_takes_to_be_sent_is_most_likely_the_paths() {

@@ -358,7 +358,7 @@ fn a_server_that_has_let_somebody_in_is_of_the_right_kind() {
         let (mut login, server) = serve("?sslmode=disable", move |listener| {
             let first = logged_in(&listener);
             let (mut second, _) = listener.accept().unwrap();
-            super::body(&mut second);
+            body(&mut second);
             if closes {
                 drop(second);
             } else {

@@ -6,6 +6,7 @@ use crate::protocol::{Protocol, Step};
 use crate::stood::Clock;
 use crate::target::Secret;
 use crate::tds::Tds;
+use crate::violation::is_violation;
 use crate::{Config, Stop, Target};
 use fathom_core::text::count;
 use fathom_tds::codec::packet::Packets;
@@ -177,6 +178,38 @@ fn asked(answer: impl Fn(&mut TcpStream) + Send + 'static) -> Vec<String> {
     });
     server.join().unwrap();
     steps
+}
+
+/// A proxy that doubles an answer: "it may be a bug of fathom's: report it with this line" (a stranger).
+#[test]
+fn what_comes_behind_a_whole_answer_is_told_as_that() {
+    let (login, server) = serve(None, move |mut stream| {
+        let mut tokens = Tokens::default();
+        tokens.login(0x7400_0004, "d", 4_096);
+        tokens.done(Done::Nothing, false);
+        answer_login(&mut stream, tokens);
+        message(&mut stream);
+        let mut tokens = Tokens::default();
+        tokens.done(Done::Rows(0), false);
+        let (mut packets, mut answer) = (Packets::new(4_096), Vec::new());
+        packets.put(&tokens.into_bytes());
+        packets.pack(true, &mut answer);
+        stream.write_all(&answer.repeat(2)).unwrap();
+        // Until the client has gone.
+        _ = stream.read(&mut [0; 8]);
+    });
+    in_time(move || {
+        let mut tds = Tds::begin(&login, None).unwrap();
+        let out = tds.request("SELECT 1", &config()).unwrap();
+        tds.channel().send(&out, &login.limit()).unwrap();
+        while !matches!(tds.step(&config()).unwrap(), Some(Step::Over)) {
+            crate::login::more(tds.channel(), &login.limit()).ok();
+        }
+        let told = tds.request("SELECT 1", &config()).expect_err("more came");
+        assert!(is_violation(&told), "{told}");
+        assert_eq!(told.to_string(), "an answer that was there before anything was asked");
+    });
+    server.join().unwrap();
 }
 
 #[test]

@@ -89,7 +89,8 @@ class Recording:
     @property
     def broken(self) -> tuple[Damage, ...]:
         """What cannot be read and is no mere torn end."""
-        return tuple(d for d in self.damage if not d.torn)
+        of_queries = () if self.queries is None else self.queries.damage
+        return tuple(d for d in (*self.damage, *of_queries) if not d.torn)
 
     @property
     def interrupted(self) -> bool:

@@ -38,6 +38,8 @@ _MODES: Final = ("tcp", "connect")
 """Whose round trips are those of a path."""
 _HALF: Final = 0.5
 """Of what a paced sender takes: answers that came faster were not paced."""
+_SHAKY: Final = 3.0
+"""So many times as wide an interval that may be too narrow is taken to be."""
 _WAKE_NS: Final = 100e3
 """By so much a round trip of a query may differ from one of an echo or a set-up: each has wake-ups of two
 processes of its own, some tens of µs each."""
@@ -73,20 +75,24 @@ class Elsewhere:
     measured: Estimate | None
     """The median of the same query there; None: it was not asked there."""
     within: Interval | None
-    """Its interval, by ranks where there are too few queries for blocks; None: it has none, or one that may
-    be too narrow."""
+    """Its interval, by ranks where there are too few queries for blocks; None: it has none."""
+    is_shaky: bool
+    """That may be too narrow."""
 
     @property
     def beyond(self) -> Literal["slower", "faster"] | None:
         """The interval of what was measured lies outside the prediction's: more than the round trips differs.
-        None: it does not, or one of them has none that holds.
+        An interval that may be too narrow counts for three times as wide. None: it does not, or one of them
+        has none.
         """
-        at, there = self.predicted, self.within
-        if there is None or at.low_ns is None or at.high_ns is None or at.is_doubtful:
+        at, there, measured = self.predicted, self.within, self.measured
+        if there is None or measured is None or at.low_ns is None or at.high_ns is None:
             return None
-        if there.low > at.high_ns:
+        wider, further = (_SHAKY if of else 1.0 for of in (self.is_shaky, at.is_doubtful))
+        if measured.value - wider * (measured.value - there.low) > at.ns + further * (at.high_ns - at.ns):
             return "slower"
-        return "faster" if there.high < at.low_ns else None
+        below = measured.value + wider * (there.high - measured.value) < at.ns - further * (at.ns - at.low_ns)
+        return "faster" if below else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,9 +325,13 @@ def elsewhere(scenarios: tuple[Scenario, ...]) -> tuple[Elsewhere, ...]:
             predicted = predict(one.runs, rtt, of_path.get(one.path), other.rtt) if rtt.shown else None
             if predicted is not None and len(told) < MOST:
                 there = _there(every, one, other.name)
-                measured, within = (None, None) if there is None else (there.wall["p50"], _within(there.runs))
+                measured = None if there is None else there.wall["p50"]
+                at = None if there is None else _measured(there.runs)
+                within, is_shaky = (None, False) if at is None else (at.interval, _is_narrow(at))
                 told.append(
-                    Elsewhere(one.path, one.asked, other.name, rtt.value, predicted, measured, within)
+                    Elsewhere(
+                        one.path, one.asked, other.name, rtt.value, predicted, measured, within, is_shaky
+                    )
                 )
     return tuple(told)
 
@@ -331,6 +341,5 @@ def _there(every: Sequence[Asked], one: Asked, path: str) -> Asked | None:
     return next(same, None)
 
 
-def _within(runs: Sequence[Queries]) -> Interval | None:
-    median = _median(np.concatenate([q.wall_ns[q.counted].astype(np.float64) for q in runs]))
-    return None if _is_narrow(median) else median.interval
+def _measured(runs: Sequence[Queries]) -> Estimate:
+    return _median(np.concatenate([q.wall_ns[q.counted].astype(np.float64) for q in runs]))

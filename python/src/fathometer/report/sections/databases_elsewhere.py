@@ -42,7 +42,7 @@ def _row(one: Elsewhere) -> tuple[Cell, ...]:
 
 
 def _measured(one: Elsewhere, cell: Cell) -> Cell:
-    # An interval that may be too narrow lies beyond none.
+    # A doubt of its interval is reckoned with.
     return cell if one.beyond is None else replace(cell, note=_BEYOND.format(one.beyond))
 
 
