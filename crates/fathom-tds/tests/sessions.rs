@@ -103,6 +103,23 @@ fn a_word_to_stop_ends_a_think_time() {
     assert_eq!(client.now_ns, before);
 }
 
+/// In one segment with the request it was not seen before the whole answer was sent, 512 MB or 6 s later (a stranger).
+#[test]
+fn a_word_to_stop_may_come_with_the_request() {
+    for source in ["fathom_rows(100000, 100)", "fathom_rows(1, 1, '60s')"] {
+        let mut client = Client::logged_in(512);
+        let before = client.now_ns;
+        let batch = message(BATCH, &SqlBatch::new(format!("SELECT * FROM {source}")).encode());
+        let both = [batch, message(ATTENTION, &[])].concat();
+        client.session.received(client.now_ns, &both).unwrap();
+        let read = tokens(client.reply());
+        assert!(matches!(read.last(), Some(Token::Done(d)) if d.status.attn), "{:?}", read.last());
+        assert!(rows(&read).len() <= 1, "{}", rows(&read).len());
+        assert_eq!((client.now_ns, client.session.served().stopped), (before, 1));
+        assert_eq!(rows(&client.query("SELECT 1")).len(), 1, "it goes on");
+    }
+}
+
 #[test]
 fn what_is_no_query_of_ours_is_an_error_and_the_session_goes_on() {
     let mut client = Client::logged_in(4_096);

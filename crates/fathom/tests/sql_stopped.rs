@@ -275,8 +275,11 @@ fn a_session_that_idles_for_too_long_is_told_so() {
     let out = server.sql(&pauses).output().unwrap();
     let told = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!((out.status.code(), told.lines().count()), (Some(1), 1), "{told}");
-    let says =
-        ["query 2 ", "(57P05)", "the server lets no session idle for the 1.4s of --every (idle_session_timeout"];
+    let says = [
+        "query 2 ",
+        "(57P05)",
+        "the server lets no session idle for the 1.4s of --every (idle_session_timeout",
+    ];
     assert!(says.iter().all(|says| told.contains(says)), "{told}");
     // Asked often enough nobody idles, however long the run is.
     let outcome = server.ask(&["--query", "SELECT 1", "--count", "12", "--every", "50ms"]);

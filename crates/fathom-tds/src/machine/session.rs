@@ -134,7 +134,12 @@ impl Session {
             }
             _ => self.inbox.take(bytes),
         }
-        // Of a reply whose end is in packets nothing is left to be stopped: that is answered by itself.
+        self.heed_attention(now_ns)
+    }
+
+    /// Stops a reply that the client wants no more of: what came with its request too, or before its end was in packets. Later nothing is
+    /// left to be stopped, and that is answered by itself.
+    fn heed_attention(&mut self, now_ns: u64) -> Result<(), Refusal> {
         if let Some(reply) = &mut self.reply
             && self.stage == Stage::Ready
             && reply.has_more()
@@ -165,6 +170,7 @@ impl Session {
             }
             self.out.clear();
             self.gone = 0;
+            self.heed_attention(now_ns)?;
             if let Some(reply) = &mut self.reply {
                 if now_ns < reply.begins_ns {
                     return Ok(Step::Rest { until_ns: reply.begins_ns });
