@@ -132,14 +132,19 @@ fn a_server_that_is_silent_or_leaves_has_one_line() {
     }
 }
 
+/// Lets the client in, and reads its first query.
+fn until_asked(stream: &mut TcpStream) {
+    let mut tokens = Tokens::default();
+    tokens.login(0x7400_0004, "d", 4_096);
+    tokens.done(Done::Nothing, false);
+    answer_login(stream, tokens);
+    message(stream);
+}
+
 /// What came of a query whose answer is these bytes, and then the end of the connection.
 fn asked(answer: impl Fn(&mut TcpStream) + Send + 'static) -> Vec<String> {
     let (login, server) = serve(None, move |mut stream| {
-        let mut tokens = Tokens::default();
-        tokens.login(0x7400_0004, "d", 4_096);
-        tokens.done(Done::Nothing, false);
-        answer_login(&mut stream, tokens);
-        message(&mut stream);
+        until_asked(&mut stream);
         answer(&mut stream);
     });
     let steps = in_time(move || {
@@ -184,11 +189,7 @@ fn asked(answer: impl Fn(&mut TcpStream) + Send + 'static) -> Vec<String> {
 #[test]
 fn what_comes_behind_a_whole_answer_is_told_as_that() {
     let (login, server) = serve(None, move |mut stream| {
-        let mut tokens = Tokens::default();
-        tokens.login(0x7400_0004, "d", 4_096);
-        tokens.done(Done::Nothing, false);
-        answer_login(&mut stream, tokens);
-        message(&mut stream);
+        until_asked(&mut stream);
         let mut tokens = Tokens::default();
         tokens.done(Done::Rows(0), false);
         let (mut packets, mut answer) = (Packets::new(4_096), Vec::new());
