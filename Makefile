@@ -162,8 +162,8 @@ soak: cargo ## random faults in virtual time and, as root, real ones, and kills,
 	@cargo build $(QUIET) --release --locked -p fathom
 	@first=$(SOAK_SEED); while ((SECONDS < $(SOAK_SECONDS))); do \
 	  export FATHOM_FIRST_SEED=$$first FATHOM_SEEDS=1000; \
-	  cargo test $(QUIET) --release --locked -p fathom-core --test probe_laws a_thousand || exit 1; \
-	  cargo test $(QUIET) --release --locked -p fathom-fabric --test verdicts || exit 1; \
+	  cargo test $(QUIET) --release --locked -p fathom-core --test it probe::laws::a_thousand || exit 1; \
+	  cargo test $(QUIET) --release --locked -p fathom-fabric --test it verdicts || exit 1; \
 	  (cd python/tests && python3 -m soak --fathom ../../target/release/fathom --seed $$first) || exit 1; \
 	  benches/kills.py --kills 12 --seed $$first || exit 1; \
 	  first=$$((first + 1000)); \

@@ -31,7 +31,7 @@ def _query(has_estimate):
         (0, "server", "high", False, True, True),
     ],
 )
-def test_an_attribution_is_right_where_half_of_the_queries_have_estimates(
+def test_attribution_needs_estimates_for_half_the_queries(
     estimates, party, confidence, is_ok, names, is_sure
 ):
     queries = [_query(False), *(_query(n < estimates) for n in range(6))]

@@ -45,7 +45,7 @@ def test_rooms_read_codes(room):
     assert found == []
 
 
-def test_what_makes_sentences_is_asked_by_nobody_who_decides():
+def test_deciding_code_does_not_import_renderer():
     """Nothing in `findings` but its commands' words imports what renders."""
     for file in (ROOT / "findings").rglob("*.py"):
         if {OTHERS_WORDS, MAKES_WORDS} & set(file.parts):

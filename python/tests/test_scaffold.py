@@ -23,7 +23,7 @@ def test_help_and_version_go_to_standard_output():
     assert "Usage" in runner.invoke(cli.app, ["--help"]).stdout
 
 
-def test_an_error_is_one_line_on_standard_error_and_an_exit_code(monkeypatch, capsys):
+def test_error_is_one_line_with_exit_code(monkeypatch, capsys):
     def refuse(**_):
         raise FathometerError(
             "open recording", "/there:\nit is\nempty", "name another", exit_code=ExitCode.USAGE

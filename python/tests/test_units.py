@@ -104,7 +104,7 @@ def test_the_filters_let_through_what_both_do(analyze, tmp_path):
     assert not refused, f"the reflector's filter refuses {sorted(refused)}"
 
 
-def test_a_probe_is_called_by_its_host_and_its_target():
+def test_probe_label_names_host_and_target():
     """Recordings of several hosts, gathered in one place, had one label."""
     command = dict(settings("fathom-probe@.service"))["ExecStart"].split()
     label = command[command.index("--label") + 1]

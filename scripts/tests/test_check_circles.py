@@ -37,7 +37,7 @@ class Tree(unittest.TestCase):
 
 
 class Imports(Tree):
-    def test_a_use_and_a_path_are_imports_and_a_mod_is_none(self):
+    def test_only_uses_and_paths_are_imports(self):
         self.write(
             lib="mod a; mod b; mod c; mod d;",
             a="use crate::b::{X, c::Y as Z};",
@@ -47,11 +47,11 @@ class Imports(Tree):
         )
         self.assertEqual(self.imports(), ["a.rs -> b.rs", "c.rs -> b.rs", "c.rs -> d.rs"])
 
-    def test_a_path_that_begins_with_an_imported_module_is_followed(self):
+    def test_path_through_imported_module_is_followed(self):
         self.write(lib="mod a; mod b;", a="use crate::b; fn f() { b::inner::g() }", b="pub mod inner;", b__inner="pub fn g() {}")
         self.assertEqual(self.imports(), ["a.rs -> b.rs", "a.rs -> b/inner.rs"])
 
-    def test_a_name_that_is_passed_on_leads_to_the_file_that_defines_it(self):
+    def test_reexport_leads_to_defining_file(self):
         self.write(
             lib="mod a; mod door;",
             a="use crate::door::{Thing, Kind::Round};",
@@ -64,7 +64,7 @@ class Imports(Tree):
             ["a.rs -> door/other.rs", "a.rs -> door/room.rs", "door.rs -> door/other.rs", "door.rs -> door/room.rs"],
         )
 
-    def test_a_sibling_is_met_through_the_door_as_well(self):
+    def test_sibling_import_through_parent_is_found(self):
         self.write(
             lib="mod door;",
             door="mod a; mod b; use a::A; use b::B;",
@@ -73,7 +73,7 @@ class Imports(Tree):
         )
         self.assertEqual(self.imports(), ["door.rs -> door/a.rs", "door.rs -> door/b.rs", "door/a.rs -> door/b.rs"])
 
-    def test_what_encloses_a_module_is_not_imported_by_it(self):
+    def test_enclosing_module_is_not_an_import(self):
         self.write(
             lib="mod a; pub struct Error;",
             a="mod b; use b::B; pub struct A; use crate::Error;",
@@ -90,7 +90,7 @@ class Imports(Tree):
         )
         self.assertEqual(self.imports(), ["b.rs -> a.rs"])
 
-    def test_a_file_for_each_system_stands_for_one_module(self):
+    def test_platform_variants_count_as_one_module(self):
         self.write(
             lib="mod a; mod b;",
             a='#[cfg_attr(unix, path = "a_unix.rs")]\n#[cfg_attr(not(unix), path = "a_none.rs")]\nmod system; pub use system::f;',
@@ -110,7 +110,7 @@ class Imports(Tree):
 
 
 class Circles(Tree):
-    def test_one_of_three_files_is_found_and_its_shortest_way_told(self):
+    def test_circle_report_shows_shortest_path(self):
         self.write(
             lib="mod a; mod b; mod c; mod d;",
             a="use crate::b::B; pub struct A;",
@@ -121,7 +121,7 @@ class Circles(Tree):
         (line,) = self.wrong()
         self.assertIn("x: a circle of 3 files, shortest: a.rs -> b.rs -> c.rs -> a.rs", line)
 
-    def test_a_circle_by_way_of_a_parent_is_one(self):
+    def test_circle_through_parent_is_found(self):
         self.write(
             lib="mod a; mod b;",
             a="mod room; use room::R; pub struct A;",
@@ -131,7 +131,7 @@ class Circles(Tree):
         (line,) = self.wrong()
         self.assertIn("a circle of 3 files", line)
 
-    def test_only_what_is_listed_is_allowed_and_only_while_it_is_needed(self):
+    def test_allowed_circle_must_be_listed_and_needed(self):
         circle = dict(a="use crate::b::B; pub struct A;", b="use crate::a::A; pub struct B;")
         self.write(lib="mod f; mod g;", f="mod a; mod b;", g="", f__a=circle["a"].replace("crate", "crate::f"))
         self.write(f__b=circle["b"].replace("crate", "crate::f"))

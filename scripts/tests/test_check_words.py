@@ -69,7 +69,7 @@ class Words(unittest.TestCase):
         (self.root / "docs/a.md").unlink()
         self.assertEqual(self.lines("docs/decisions/a.md", "bad\n"), [])
 
-    def test_strings_of_rust_are_read_and_comments_and_tests_are_not(self):
+    def test_only_rust_strings_outside_tests_are_read(self):
         source = (
             "// bad\n//! bad\n/// bad\nfn f() -> char {\n    let _ = \"a \\\"bad\\\"\";\n"
             "    let _ = r#\"a\nbad\"#; '\"'\n}\n/* bad */\n"
@@ -83,7 +83,7 @@ class Words(unittest.TestCase):
         source = "#[derive(Debug, clap::Args)]\nstruct Args {\n    /// A bad one.\n    a: u8,\n}\n"
         self.assertEqual(self.lines("crates/x/src/a.rs", source), [3])
 
-    def test_strings_of_python_are_read_and_docstrings_of_commands(self):
+    def test_python_strings_and_command_docstrings_are_read(self):
         source = '"""bad"""\n\n\ndef f(a):\n    """Bad."""\n    # bad\n    return f"{a!r:>8} bad"\n'
         self.assertEqual(self.lines("python/src/a.py", source), [7])
         (self.root / "python/src/a.py").unlink()

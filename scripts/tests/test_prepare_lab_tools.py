@@ -36,7 +36,7 @@ class PrepareLabTools(unittest.TestCase):
         words = [ROOT / "scripts/prepare-lab-tools.sh", self.programs / "into"]
         return subprocess.run(words, env=env, capture_output=True, text=True, timeout=60, check=False)
 
-    def test_a_go_that_is_too_old_is_not_taken(self):
+    def test_old_go_is_rejected(self):
         self.program("go", OLD_GO)
         self.program("curl", f'echo "$*" >{self.programs}/asked; exit 6')
         done = self.prepared()

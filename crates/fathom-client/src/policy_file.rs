@@ -34,7 +34,7 @@ mod tests {
 
     /// The line had neither place nor remedy.
     #[test]
-    fn what_cannot_be_read_is_one_line_with_its_place_and_a_remedy() {
+    fn unreadable_policy_error_has_place_and_remedy() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let wrong = |file: &Path| read_policy(file).expect_err("wrong").to_string();
         let none = here.join("none.toml");

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failing_service_is_left_alone_for_longer_and_longer() {
+    fn failing_service_is_polled_with_backoff() {
         let mut health = Health::default();
         let every = Duration::from_secs(10);
         let mut waits = vec![health.wait(every).as_secs()];
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_told_once_and_so_is_its_end() {
+    fn outage_and_recovery_are_announced_once_each() {
         let mut health = Health::default();
         assert_eq!(health.worked(Cloud::Aws), None);
         assert_eq!(health.failed(Cloud::Aws, "http://h", "x"), None);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cloud_that_was_named_and_is_not_there_is_told_once() {
+    fn unreachable_named_cloud_is_reported_once() {
         let mut health = Health::default();
         let told: Vec<_> = (0..9).filter_map(|_| health.failed(Cloud::Gcp, "http://h", "refused")).collect();
         assert!(

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_metadata_service_is_a_host_and_a_port() {
+    fn metadata_service_is_host_and_port() {
         for (text, url) in
             [("http://127.0.0.1:80/", "http://127.0.0.1:80"), ("http://[::1]:8080", "http://[::1]:8080")]
         {

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_step_is_told_at_once_a_small_one_by_the_next_reading_and_each_once() {
+    fn each_clock_step_is_reported_once() {
         for step in [3_600 * SECOND as i64, -2_000_000, 50_000_000, -(SECOND as i64)] {
             assert_eq!(steps(10, |s| if s < 4 { 0 } else { step }).0, [step], "{step}");
         }

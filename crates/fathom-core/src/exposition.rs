@@ -183,7 +183,7 @@ mod tests {
     use crate::sample::Sample;
 
     #[test]
-    fn buckets_count_what_is_at_or_below_their_end() {
+    fn rtt_buckets_are_cumulative() {
         let mut s = Statistics::default();
         for rtt_ns in [1, 9_000, 15_000, 999_000, 3_000_000_000, 60_000_000_000] {
             s.sample(&Sample { rtt_ns: Some(rtt_ns), size: 64, ..Sample::default() });

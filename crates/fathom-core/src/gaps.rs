@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_follows_each_gap_and_one_follows_the_handshake() {
+    fn burst_follows_handshake_and_each_gap() {
         let mut plan = GapPlan::new(&[5 * MS], 1);
         assert!(plan.is_opening());
         assert_eq!(silences(&mut plan, 8), [0, 0, 0, 5 * MS, 0, 0, 0, 5 * MS]);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_is_the_gap_it_is_near_to_or_none() {
+    fn silence_matches_gap_within_tolerance() {
         let gaps = [10 * MS, 1_000 * MS];
         for (silent_ms, gap) in [(0, None), (10, Some(0)), (11, None), (980, Some(1)), (1_100, None)] {
             assert_eq!(gap_before(&gaps, silent_ms * MS as i64), gap, "{silent_ms} ms");

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_differ_and_each_value_comes_first_about_as_often() {
+    fn order_is_uniform_and_reproducible() {
         let mut order = Interleave::new(&[1, 2, 3, 4], 7);
         let mut first = [0; 4];
         for _ in 0..4_000 {

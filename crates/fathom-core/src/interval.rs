@@ -178,7 +178,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn looks_come_on_a_grid_and_late_ones_are_not_made_up_for() {
+    fn missed_intervals_are_skipped() {
         let mut looks = Looks::new(10 * S, 3 * S);
         assert_eq!(looks.due_in_ns(3 * S), 10 * S);
         assert!(!looks.is_due(13 * S - 1));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_once_away_is_not_called_wholly_available() {
+    fn one_loss_prevents_full_availability() {
         let mut s = Statistics::default();
         for n in 0..1_000_000 {
             s.sample(&Sample { rtt_ns: (n > 0).then_some(5_000), size: 64, ..Sample::default() });

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_reflector_reports_and_does_not_say_who_it_is() {
+    fn older_reflector_reports_without_identity() {
         let (mut inquiry, sent) = ask([3]);
         let mut reports = Vec::new();
         let echo = answered_by(false, sent);
@@ -424,7 +424,7 @@ mod tests {
     /// A question about a silence was still out when the next one was to be asked about: that was dropped, and the reply to
     /// the first taken for it.
     #[test]
-    fn a_reply_bears_what_was_asked_and_when_and_the_next_question_waits_for_it() {
+    fn replies_match_queued_questions() {
         let mut inquiry = Inquiry::new(7);
         let asked = |silence, at_ns| Asked { connection: 3, silence: Some(silence), at_ns };
         let mut replies = Vec::new();
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_on_the_way_than_a_buffer_takes_and_none_is_asked_twice() {
+    fn questions_in_flight_are_bounded_and_unique() {
         let (mut inquiry, sent) = ask((0..100).chain(0..100));
         assert_eq!(sent.len(), ON_THE_WAY * HEADER_LEN);
         assert_eq!(inquiry.again().count(), ON_THE_WAY);

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_ends_at_midnight_utc_whenever_the_run_began() {
+    fn day_ends_at_midnight_utc() {
         let mut days = Boundaries::new(DAY_NS, utc("2026-11-21T15:04:05.5Z"));
         assert!(!days.is_crossed(utc("2026-11-21T23:59:59.999999999Z")));
         assert!(days.is_crossed(utc("2026-11-22T00:00:00Z")));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_makes_one_seam_at_most() {
+    fn clock_step_makes_at_most_one_rotation() {
         let mut days = Boundaries::new(DAY_NS, utc("2026-11-21T15:00:00Z"));
         assert!(days.is_crossed(utc("2026-11-22T00:00:01Z")));
         // Set back by an hour: midnight comes a second time.
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_before_a_seam_say_how_far_a_connection_came_that_lacks_some() {
+    fn gaps_in_rows_reveal_samples_sent() {
         let opened = EventKind::ConnectionOpened {
             target: String::new(),
             local: String::new(),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_that_is_over_is_carried_until_its_samples_have_rows_and_it_is_explained() {
+    fn ended_stall_is_carried_until_samples_arrive() {
         let event =
             |mono_ns, kind| Event { at: jiff::Timestamp::UNIX_EPOCH, mono_ns, connection: Some(0), kind };
         let opened = EventKind::ConnectionOpened {
@@ -315,7 +315,7 @@ mod tests {
 
     /// Two probing threads, and a seam between the ends of their schedules: what was due in either recording is what was sent there.
     #[test]
-    fn what_was_due_on_a_thread_that_ended_before_a_seam_is_carried_over_it() {
+    fn ended_thread_schedule_is_carried_over_rotation() {
         let event =
             |connection, kind| Event { at: jiff::Timestamp::UNIX_EPOCH, mono_ns: 1, connection, kind };
         let lost = |lost| event(None, EventKind::RecordingOverflowed { lost, reason: None });

@@ -138,7 +138,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn dues_lie_on_the_grid_however_late_they_are_taken() {
+    fn late_sends_keep_grid_due_times() {
         let mut schedule = Schedule::new(Pace::Every(10 * MS), 100 * MS, Some(4), None);
         assert_eq!(schedule.take(99 * MS), None);
         assert_eq!(schedule.take(137 * MS), Some(100 * MS));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_long_pause_only_the_last_second_is_sent() {
+    fn long_pause_sends_only_last_second() {
         let mut schedule = Schedule::new(Pace::Every(100 * MS), 0, None, None);
         let now = 10_050 * MS;
         assert_eq!(schedule.skip_overdue(now), Some(Skipped { count: 91, behind_ns: now }));

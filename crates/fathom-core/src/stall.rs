@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_threshold_follows_the_tail_and_has_a_floor() {
+    fn threshold_follows_tail_with_floor() {
         assert_eq!(threshold_ns(Some(450_000)), FLOOR_NS);
         assert_eq!(threshold_ns(Some(150_000_000)), 600_000_000);
         assert_eq!(threshold_ns(None), 1_000_000_000);

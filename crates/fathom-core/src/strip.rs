@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strip_keeps_ten_minutes_and_late_echoes_find_their_second() {
+    fn ten_minute_strip_accepts_late_echoes() {
         let mut strips = Strips::default();
         for s in 0..1_000 {
             strips.sample(&sample(s, 100));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn coarser_strips_go_further_back_and_each_counts_every_sample_it_keeps() {
+    fn coarser_strips_reach_further_back() {
         let mut strips = Strips::default();
         for s in -30..30_000 {
             strips.sample(&sample(s, 100 + s.rem_euclid(60)));

@@ -447,7 +447,7 @@ mod tests {
     use crate::sample::Sample;
 
     #[test]
-    fn a_percentile_without_support_is_null_and_a_dash() {
+    fn unsupported_percentile_is_null_and_dash() {
         let mut s = Statistics::default();
         for i in 0..100 {
             s.sample(&Sample { rtt_ns: Some(1_000 + i), ..Sample::default() });
@@ -468,7 +468,7 @@ mod tests {
 
     /// `--udp` had a column `connect` with 0.00 in each row.
     #[test]
-    fn where_nothing_is_connected_there_is_no_time_for_it() {
+    fn connectionless_run_has_no_connect_time() {
         let mut s = Statistics::default();
         let opened = |connect_ns| {
             let kind = serde_json::json!({"at": "2026-11-22T10:00:00Z", "mono_ns": 1, "connection": 0, "kind": "connection.opened",

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_family_has_its_route_and_its_first_address_speaks() {
+    fn each_ip_family_gets_route_and_source() {
         let addresses = ["10.0.0.1", "fd00::1", "10.0.0.2"].map(|a| a.parse().unwrap());
         let both = script(&addresses, 1_500);
         for line in [

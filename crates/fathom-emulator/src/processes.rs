@@ -181,9 +181,9 @@ mod tests {
     use super::*;
 
     /// A shell that became `sleep` between the two looks was taken for another process, and left alive when its fabric
-    /// went: seen once in `a_run_that_is_ended_or_killed_takes_its_fabric_with_it`.
+    /// went: seen once in `terminated_run_removes_its_fabric`.
     #[test]
-    fn a_process_that_becomes_another_command_is_still_the_same() {
+    fn process_identity_survives_exec() {
         let process = |pid: u32, command: &str, ours: bool| {
             let (host, command) = ("client".to_owned(), command.to_owned());
             HostProcess { pid, host, command, ours }

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_settles_where_one_sleep_in_a_hundred_is_late() {
+    fn window_converges_to_one_percent_late_sleeps() {
         // Lateness evenly spread over 0 to 200 µs by a golden-ratio sequence: its 99th percentile is 198 µs.
         let mut window = Window::new(Spinning::Adaptive);
         let lateness = (1..=60_000_u64).map(|i| (i as f64 * 0.618_033_988_75).fract() * 200_000.0);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worse_machine_is_noticed_at_once_and_the_bounds_hold() {
+    fn window_adapts_within_bounds_and_fixed_stays() {
         let mut window = Window::new(Spinning::Adaptive);
         for _ in 0..100_000 {
             window.slept(0);

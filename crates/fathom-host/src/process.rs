@@ -89,7 +89,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn the_start_time_is_the_22nd_field_whatever_the_name_is() {
+    fn start_time_parses_with_any_process_name() {
         let rest = (4..=52).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
         for name in ["(fathom)", "(a b)", "(x) R 1 (y)", "()"] {
             assert_eq!(start_of(&format!("7 {name} S {rest}")), Some(22));

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_what_is_written_down_and_nothing_else() {
+    fn only_documented_requests_are_accepted() {
         let read = |ask: &str| {
             read(format!(r#"{{"format":1,"study":"ab12","host":"vm-1","ask":{ask}}}"#).as_bytes())
         };
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_answered_by_a_request_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = read(&bytes);
         }
 

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_add_up_and_what_is_omitted_does_not_count() {
+    fn intervals_add_up_without_omitted_time() {
         let mut account = Account::new(true, reading(1_000, 0, 1, 0));
         let warm = account.interval(reading(2_000, 500, 4, 900));
         assert_eq!((warm.length_ns, warm.bytes, warm.retransmits), (1_000, 500, Some(3)));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_receives_claims_none_of_the_senders_figures() {
+    fn receiver_claims_no_sender_figures() {
         let mut account = Account::new(false, reading(0, 0, 0, 0));
         let interval = account.interval(reading(10, 5, 2, 70));
         assert_eq!((interval.bytes, interval.retransmits, interval.srtt_us), (5, None, None));

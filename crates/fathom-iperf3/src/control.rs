@@ -87,7 +87,7 @@ mod tests {
     /// A timeout of each write held a session for as long as its client took a byte now and then, and with it the end of
     /// the reflector.
     #[test]
-    fn a_peer_that_takes_little_by_little_does_not_hold_a_write_for_ever() {
+    fn slow_reader_does_not_block_write_forever() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
         let peer = std::thread::spawn(move || {

@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn no_claim_of_streams_makes_a_list_longer_than_a_test_can_be() {
+    fn claimed_stream_count_is_capped() {
         assert_eq!(Direction::Bidirectional.client_sends(u32::MAX).len(), 256);
     }
 }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sender_tells_what_was_sent_again_and_the_receiver_what_came() {
+    fn sender_reports_retransmits_receiver_reports_bytes() {
         let (ours, theirs) = (results([1_000, 70], [Some(2), None]), results([900, 77], [None, Some(5)]));
         let both = ways(Direction::Bidirectional, 1, &ours, Some(&theirs));
         let [forward, reverse] = &both[..] else { panic!("{both:?}") };
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_side_by_side_add_up_and_what_one_does_not_know_is_not_known() {
+    fn parallel_streams_add_up_unknowns_stay_unknown() {
         let (ours, theirs) = (results([1_000, 500], [Some(2), Some(3)]), results([900, 400], [None, None]));
         let forward = &ways(Direction::Forward, 2, &ours, Some(&theirs))[0];
         assert_eq!(forward.total.retransmits, Some(5));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_hostile_peer_reach_the_top_and_do_not_wrap_round() {
+    fn hostile_figures_saturate_without_overflow() {
         let range = Range { count: u64::MAX, min: 0, mean: u64::MAX, max: u64::MAX };
         let most = |id| StreamResult {
             id: stream_id(id),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_that_claims_four_thousand_million_streams_has_128() {
+    fn recorded_stream_count_is_capped() {
         let none = Results::default();
         let lines: usize =
             ways(Direction::Bidirectional, u32::MAX, &none, None).iter().map(|way| way.streams.len()).sum();

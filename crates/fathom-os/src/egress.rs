@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_function_that_is_taken_away_is_told() {
+    fn removed_virtual_function_is_reported() {
         let mut egress = Egress { ask: azure, ..Egress::default() };
         let there = end("10.0.1.4:7007");
         assert!(!egress.is_due(500 * S), "no connection, no question");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_for_a_while_is_compared_with_what_was_known() {
+    fn change_is_compared_with_last_known_interface() {
         let mut egress = Egress { ask: azure, ..Egress::default() };
         egress.opened(end("10.0.0.5:40000"), end("10.0.1.4:7007"), S);
         assert!(egress.opened(end("10.0.0.5:40000"), end("10.0.1.4:9"), 5 * S).is_empty());

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_network_is_another_one_and_the_caller_stays_where_it_was() {
+    fn new_network_differs_and_caller_stays() {
         if !can() {
             return;
         }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tun_device_hands_over_what_its_host_sends_and_brings_what_it_is_given() {
+    fn tun_device_carries_packets_both_ways() {
         if !can() {
             return;
         }
@@ -307,7 +307,7 @@ mod tests {
 
     /// A prepared state of a fabric had `"netns":"../../…"`: root unmounted and deleted what that led to.
     #[test]
-    fn a_path_is_no_name_and_nothing_of_it_is_touched() {
+    fn path_is_refused_as_namespace_name() {
         let home = tempfile::tempdir().unwrap();
         let treasure = home.path().join("treasure");
         fs::write(&treasure, "untouched").unwrap();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_given_once_and_taken_away_without_a_trace() {
+    fn namespace_name_is_unique_and_removable() {
         if !can() {
             return;
         }

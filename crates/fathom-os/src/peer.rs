@@ -137,7 +137,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn a_process_is_asked_then_ended_and_its_end_is_seen() {
+    fn process_ignoring_term_is_killed() {
         let mut child = Command::new("sh")
             .args(["-c", "trap '' TERM; echo ready; while :; do read x || sleep 1; done"])
             .stdin(Stdio::piped())
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_goes_over_a_socket_with_its_bytes() {
+    fn file_descriptor_passes_over_socket() {
         let (here, there) = UnixStream::pair().unwrap();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"content").unwrap();

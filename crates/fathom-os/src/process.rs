@@ -128,7 +128,7 @@ mod tests {
 
     /// What is forgotten is there again when it is used: this test goes on to run.
     #[test]
-    fn the_pages_of_the_start_are_forgotten_and_come_back() {
+    fn program_pages_are_released_and_reloaded() {
         let of_the_file = || {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             let line = status.lines().find_map(|line| line.strip_prefix("RssFile:")).unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn work_takes_processor_time_and_not_more_than_all_processors_give() {
+    fn cpu_time_is_positive_and_bounded() {
         let (cpu, wall) = (cpu_time_ns().unwrap(), crate::clock::mono_ns());
         while crate::clock::mono_ns() - wall < 20_000_000 {}
         let used = cpu_time_ns().unwrap() - cpu;

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_no_device_can_bear_is_refused_before_the_kernel_sees_it() {
+    fn invalid_device_name_is_refused() {
         for name in ["", "sixteen-bytes-xx", "a\0b"] {
             assert_eq!(interface_request(name).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name:?}");
         }

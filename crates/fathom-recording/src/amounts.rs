@@ -120,7 +120,7 @@ mod tests {
 
     /// "for 0 ns": the wall clock had been set back.
     #[test]
-    fn a_clock_that_was_set_back_makes_no_run_shorter() {
+    fn clock_step_back_keeps_duration() {
         assert_eq!(set_back(49, true), 50 * S);
         // Killed: the last sample is the last evidence, whichever anchor it is of.
         assert_eq!(set_back(46, false), 45 * S);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_without_monotonic_times_is_as_long_as_its_wall_clock_says() {
+    fn duration_falls_back_to_wall_clock() {
         let mut manifest = Manifest::new("x", at(START_S), Tool::default());
         manifest.ended_at = Some(at(START_S + 7));
         assert_eq!(duration_ns(&manifest, &Statistics::default()), 7 * S);

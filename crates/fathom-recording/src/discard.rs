@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_empty_recording_goes_and_only_its_own_files() {
+    fn discard_keeps_samples_and_foreign_files() {
         let home = tempfile::tempdir().unwrap();
         let [empty, full, shared] = ["empty", "full", "shared"].map(|name| home.path().join(name));
         recorder(&empty).finish(Timestamp::UNIX_EPOCH, 1).unwrap();
@@ -52,7 +52,7 @@ mod tests {
 
     /// What was said of it: that it "holds no recording", or over a directory of recordings nothing at all.
     #[test]
-    fn what_was_only_just_begun_is_called_so_by_whoever_reads_it() {
+    fn just_begun_recording_has_its_own_error() {
         let home = tempfile::tempdir().unwrap();
         let [whole, begun, study] = ["a", "b", "c"].map(|name| home.path().join(name));
         recorder(&whole).finish(Timestamp::UNIX_EPOCH, 1).unwrap();
@@ -80,7 +80,7 @@ mod tests {
 
     /// A kill within the first 30 ms left a lock and 64 KiB, and `recover` failed: "holds no recording".
     #[test]
-    fn what_was_only_just_begun_is_sound_and_its_reserve_goes() {
+    fn recovery_cleans_up_just_begun_recording() {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path();
         for name in [LOCK, RESERVE, "recording.json.tmp", "notes.txt"] {

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn three_weeks_of_anchors_stay_bounded_and_keep_first_last_and_steps() {
+    fn bounded_anchors_keep_first_last_and_steps() {
         let mut m = manifest();
         for minute in 0..30_240 {
             m.add_anchor(anchor(minute, minute == 777 || minute == 20_001));

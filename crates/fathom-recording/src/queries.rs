@@ -262,7 +262,7 @@ mod unit {
     }
 
     #[test]
-    fn what_was_written_reads_back_whole_after_each_flush() {
+    fn flushed_queries_read_back_whole() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(laws(dir.path()), (None, vec![]), "a recording of something else");
         let mut queries = Queries::new(dir.path());
@@ -278,7 +278,7 @@ mod unit {
     }
 
     #[test]
-    fn no_row_is_lost_where_a_full_file_cannot_be_written() {
+    fn unwritable_full_file_loses_no_row() {
         let dir = tempfile::tempdir().unwrap();
         let mut queries = Queries::new(dir.path());
         // Nothing can be written in its place.
@@ -330,7 +330,7 @@ mod unit {
 
     /// Two connections at the same times, of which the second takes twice as long and ends its first query with an error.
     #[test]
-    fn each_connection_is_asked_one_query_after_the_other() {
+    fn overlap_or_unknown_connection_breaks_law() {
         let of = |connection: u64, started_ns: i64| Query { connection, started_ns, ..query(0) };
         let error = Some("reset".to_owned());
         let rows = [of(0, 0), Query { error, ..of(1, 1) }, of(0, WALL_NS), of(1, 2 * WALL_NS)];

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mapped_addresses_are_the_ipv4_addresses_that_they_are() {
+    fn mapped_ipv4_addresses_match_ipv4_networks() {
         let nets = ["10.0.0.0/8", "192.0.2.7", "fd00::/8"].map(|t| network(t).expect("a network"));
         let allow = Allow::new(nets.to_vec());
         for (peer, permitted) in [

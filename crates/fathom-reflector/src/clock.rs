@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_is_counted_once_whoever_tells_of_it_first() {
+    fn overlapping_pauses_are_counted_once() {
         const MS: u64 = 1_000_000;
         let paused = Paused::default();
         let total_ms = || paused.total_ns.load(Ordering::Relaxed) / MS;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_as_a_pause_ends_waited_and_what_comes_later_did_not() {
+    fn read_after_pause_is_marked_waited() {
         const MS: u64 = 1_000_000;
         let clock = Clock::new(7);
         assert!(!clock.view(mono_ns()).waited, "there was no pause");

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_is_told_whatever_is_known_of_the_connection() {
+    fn reflector_identity_needs_no_known_connection() {
         let mut flows = Flows::new();
         let introduction = |flows: &Flows| match reply(flows, 0, About::Reflector) {
             Some(Reply::Reflector(introduction)) => introduction,
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_bounded_and_forgets_nothing_that_keeps_coming() {
+    fn flood_is_bounded_and_keeps_recurring_keys() {
         let mut lately = Lately::<u32, u32>::default();
         for n in 1..100_000 {
             *lately.entry(n) += 1;
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_is_told_until_it_is_forgotten_and_then_that_it_is_not_known() {
+    fn ended_connection_is_known_until_evicted() {
         let mut flows = Flows::new();
         assert_eq!(ask(&flows, 0).standing, Standing::NotKnown);
         assert_eq!(ask(&flows, 0).received_ns, flows.began_utc_ns);
@@ -266,7 +266,7 @@ mod tests {
     /// Somebody who saw its first frame pass and sent it again on a connection of his own took its place: the reflector then
     /// told the probe of that one.
     #[test]
-    fn a_name_stays_with_the_connection_that_had_it_first() {
+    fn connection_key_stays_with_first_owner() {
         let mut flows = Flows::new();
         let told = |last_seq| Ended { last: Answer { last_seq, ..Answer::default() }, ..Ended::default() };
         flows.opened(key(0), 3);
@@ -287,7 +287,7 @@ mod tests {
 
     /// It made a way there look whole on which nothing had come for long.
     #[test]
-    fn a_datagram_that_is_sent_again_is_no_sign_of_life() {
+    fn repeated_datagram_keeps_last_receive_time() {
         let mut flows = Flows::new();
         for (sequence, at, received_ns) in [
             (5, 10, 10),

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_the_key_passes_in_pieces_of_any_length() {
+    fn keyed_stream_passes_in_any_pieces() {
         let secret = Secret::new(&[7; 32]);
         let (sealed, plain) = stream(&secret, &[64, 65, 1_000, 64]);
         for piece in [1, 3, 31, 32, 63, 64, 65, 100, 5_000] {

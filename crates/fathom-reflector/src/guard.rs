@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_between_two_reflectors_on_free_ports_ends() {
+    fn loop_between_two_reflectors_ends() {
         for round_trip_ns in [20_000, MS, 80 * MS, 250 * MS] {
             assert_eq!(loops(&[b"for ever?"], round_trip_ns), 2, "{round_trip_ns}");
             let many: Vec<Vec<u8>> = (0..100_u8).map(|n| vec![n; 100]).collect();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_the_same_again_gets_an_answer_again() {
+    fn slow_repeats_and_new_messages_are_answered() {
         let (mut guard, mut refused) = (guard(None), DatagramsRefused::default());
         for n in 1..100 {
             // One a second by hand, as `nc -u` and `nping` send; and different messages as fast as one likes.

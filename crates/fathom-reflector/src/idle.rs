@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_used_again_and_again_has_one_entry() {
+    fn reused_slot_has_one_entry() {
         let mut queue = IdleQueue::new(100);
         for now in 0..1_000 {
             queue.watch(0, now);

@@ -149,7 +149,7 @@ mod tests {
         /// Bytes out are bytes in, less the frames taken out, however the stream is cut into reads: none twice, none lost but the
         /// beginning of a head at the end. And what stamps takes the stream for plain where this does.
         #[test]
-        fn what_asks_for_no_echo_is_taken_out_and_nothing_else(
+        fn only_whole_one_way_frames_are_removed(
             mut parts in prop::collection::vec(part(), 1..8), breaks_off in 1..400_usize,
             lengths in prop::collection::vec(prop_oneof![1..8_usize, 1..500_usize], 1..12),
         ) {
@@ -201,7 +201,7 @@ mod tests {
 
     /// A frame with a bad check makes the stream plain; what was held behind it went back with every read.
     #[test]
-    fn what_is_held_behind_a_frame_that_is_none_goes_back_once() {
+    fn bytes_behind_damaged_frame_return_once() {
         let mut damaged = echo(HEADER_LEN as u32);
         damaged[31] ^= 1;
         let first = [damaged, one_way(1, 100)[..IDENTITY_LEN - 1].to_vec()].concat();

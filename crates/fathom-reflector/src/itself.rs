@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_takes_anothers_place_is_another_at_the_same_place() {
+    fn replacement_process_keeps_place_but_not_identity() {
         let (one, two) = (of(&["10.0.0.1:7007"]), of(&["10.0.0.1:7007"]));
         assert!(is_same_place(one, two));
         assert_ne!(one, two);

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_in_use_is_named_with_the_way_to_find_who() {
+    fn port_in_use_error_suggests_ss_command() {
         let bound = bind(Protocol::Tcp, (Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
         assert_ne!(bound.address.port(), 0);
         let taken = bind(Protocol::Tcp, bound.address).expect_err("it is taken");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_somebody_has_for_udp_is_left_to_them() {
+    fn port_taken_for_udp_is_skipped() {
         let wanted = (Ipv4Addr::LOCALHOST, 0).into();
         let mut tcp = bind(Protocol::Tcp, wanted).expect("a free port");
         let first = tcp.address;

@@ -77,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn as_many_come_as_were_asked_for_and_none_before_its_time() {
+    fn exactly_requested_segments_come_when_due() {
         let frame = OneWay { session: 1, connection: 2, segments: 3, every_ms: 500 };
         let mut segments = Segments::asked_for(&frame, 1_000 * MS);
         let mut sent = Vec::new();
@@ -96,7 +96,7 @@ mod tests {
         /// Against a plain list: slots come due at the time that was said last, connections come and go in them, and there are
         /// never more entries than slots.
         #[test]
-        fn a_slot_is_due_when_it_was_said_last_and_once(
+        fn slot_is_due_at_last_set_time(
             steps in prop::collection::vec((0..4_u32, prop::option::of(0..40_u64), 0..3_u64), 1..200),
         ) {
             let (mut queue, mut list, mut now_ns) = (SegmentQueue::default(), [None; 4], 0);

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_had_to_wait_are_stamped_when_they_go() {
+    fn delayed_bytes_are_stamped_when_sent() {
         let key = Key { session: 9, connection: 1 };
         for first in [0, 1, 31, 32, 40, 63, 64, 65, 100, 127] {
             let mut bytes = vec![0; 128];
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_goes_in_pieces_is_one_answer() {
+    fn answer_sent_in_pieces_counts_once() {
         let question = Question { session: 9, connection: 1, number: 0, about: About::Connection };
         for first in [0, 31, 32, 33, 63, 64, 80, 96, 100, 127] {
             // What is asked about changes between two looks.

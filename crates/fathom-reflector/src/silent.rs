@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_never_sent_makes_room_once_it_is_old_enough() {
+    fn oldest_silent_connection_yields_when_old_enough() {
         let mut silent = Silent::default();
         for slot in 0..4 {
             silent.came(slot, u64::from(slot) + 1, 4, |_, _| true);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_far_out_is_that_of_its_character() {
+    fn distant_columns_count_characters() {
         let text = format!("a\r\n{}\nb", "é".repeat(3_000));
         let places = Places::new(&text);
         assert_eq!(places.of(3 + 2 * 2_999), Position { line: 2, column: 3_000 });

@@ -359,7 +359,7 @@ mod tests {
     /// Of eight equal policies that lose one request of a run on average, some were told apart in seven of ten comparisons of
     /// two runs: two that lost one request less in both had differences without any variance.
     #[test]
-    fn equal_policies_that_lose_few_requests_are_seldom_told_apart() {
+    fn equal_low_loss_policies_are_rarely_distinguished() {
         let mut state = 7_u64;
         let mut uniform = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -259,7 +259,7 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn a_refusal_is_a_sign_of_life_and_silence_is_none() {
+    fn refusal_proves_peer_alive_timeout_does_not() {
         let heard = |error: io::Error| is_of_the_other_end(&error);
         assert!(
             heard(io::ErrorKind::ConnectionRefused.into()) && heard(io::ErrorKind::ConnectionReset.into())
@@ -301,7 +301,7 @@ mod tests {
 
     /// The path is as it is when nothing is lost, and held up what was; what a server's process kept waiting was not on the way.
     #[test]
-    fn what_was_held_up_is_what_was_on_the_way() {
+    fn slowest_round_trip_includes_loss_delay() {
         let beside = Beside::nobody();
         let after = |since_ns, outcome| {
             beside.begin_slowest();
@@ -317,7 +317,7 @@ mod tests {
 
     /// It was waited for, for five seconds, when the run was over.
     #[test]
-    fn a_round_trip_that_does_not_come_holds_up_no_end() {
+    fn pending_round_trip_does_not_delay_end() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let remote = listener.local_addr().unwrap();
         let abandoned: fn(&Stop) = Stop::leave;
@@ -347,7 +347,7 @@ mod tests {
 
     /// A server that wants another password by now (1045, which it may say at once) was asked twice a second, to the end of the run.
     #[test]
-    fn who_is_not_let_in_does_not_ask_on() {
+    fn refused_login_is_not_retried() {
         let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let (login, server) = crate::tests::serve("?sslmode=disable", move |listener| {

@@ -132,7 +132,7 @@ mod tests {
 
     /// Round trips that were measured while others filled the queue are no bound of one that was quicker.
     #[test]
-    fn a_look_that_came_sooner_is_the_least_round_trip() {
+    fn quicker_observation_lowers_minimum_rtt() {
         let mut done = Done { requested_ns: 0, least_rtt_ns: 100 * MS, ..Done::default() };
         done.seen_after(&look(100, ServerState::Done, 98, true));
         assert_eq!(done.served(None).map(|served| served.least_rtt_ns), Some(2 * MS));

@@ -126,7 +126,7 @@ mod tests {
 
     /// `TiDB`, which speaks the same protocol, was said to be `ProxySQL`.
     #[test]
-    fn who_has_the_numbers_above_9000_is_known_by_what_he_says() {
+    fn proxysql_and_tidb_differ_by_message() {
         for (message, says) in [
             (
                 "error 9001: Max connect timeout reached while reaching hostgroup 0 after 10000ms",

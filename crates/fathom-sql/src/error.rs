@@ -197,7 +197,7 @@ mod tests {
 
     /// `V` is never translated, and may be missing (`PgBouncer`, servers before 9.6): then `S` says it, unless it is in another language.
     #[test]
-    fn the_severity_that_is_in_no_language_says_whether_the_session_is_over() {
+    fn untranslated_severity_decides_session_end() {
         let (fatal, error, panic) = ("FATAL", "ERROR", "PANIC");
         for (fields, is_fatal) in [
             (&[(b'S', fatal), (b'V', fatal)][..], true),

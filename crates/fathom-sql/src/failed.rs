@@ -195,7 +195,7 @@ mod tests {
 
     /// SQL Server was said to have limits of `PostgreSQL` and `MySQL` (a stranger); it has none.
     #[test]
-    fn what_lets_no_session_idle_is_the_servers_own() {
+    fn lost_session_advice_matches_server_kind() {
         for (scheme, own) in
             [("postgres", "idle_session_timeout"), ("mysql", "wait_timeout"), ("mssql", "a firewall between")]
         {

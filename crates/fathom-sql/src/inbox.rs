@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_taken_is_followed_by_what_comes() {
+    fn new_bytes_follow_unread_ones() {
         let mut inbox = Inbox::default();
         inbox.end().extend(b"a row and half of");
         inbox.advance(10);

@@ -127,7 +127,7 @@ mod tests {
 
     /// `fathom` was stopped while it logged in: the server was said not to answer.
     #[test]
-    fn what_this_process_did_not_run_is_not_waited() {
+    fn process_pause_does_not_count_as_waiting() {
         const MS: u64 = 1_000_000;
         let (standing, within) = (Standing::begin(), Duration::from_millis(500));
         let limit = Limit::within(within, &Stop::default(), &standing.clock());

@@ -153,7 +153,7 @@ mod tests {
     /// listener's queue is full, so that its kernel drops the first one, until it is seen to be under way.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_set_up_that_was_lost_took_as_long_as_it_took() {
+    fn lost_syn_counts_as_path_delay() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         rustix::net::listen(&listener, 0).unwrap();
         let remote = listener.local_addr().unwrap();

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_waited_for_until_it_is_too_late() {
+    fn query_is_cancelled_at_its_deadline() {
         use Heeded::{Cancel, GoOn};
         let t = |s| Some(Duration::from_secs(s));
         // A query that began at 100 s: its timeout, when the run is over, now, and since when nothing came.
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_to_cancel_has_a_while_to_be_answered() {
+    fn cancel_request_has_its_own_deadline() {
         let stop = Stop::default();
         let mut patience = Patience::new(0, Some(Duration::from_secs(5)), None, &stop);
         assert_eq!(patience.between_pieces(), None);
@@ -261,7 +261,7 @@ mod tests {
 
     /// A KILL takes five round trips, and more where one is lost.
     #[test]
-    fn over_a_long_path_a_request_to_cancel_has_longer() {
+    fn long_path_extends_cancel_deadline() {
         let patience = Patience::new(0, Some(Duration::from_secs(5)), None, &Stop::default());
         let mut patience = patience.over_path(Some(S / 2));
         assert_eq!(patience.heed(5 * S, 0), Heeded::Cancel);
@@ -274,7 +274,7 @@ mod tests {
 
     /// `fathom` was stopped for 10 s (SIGSTOP): the answer was there, or the server had no time for it.
     #[test]
-    fn what_this_process_did_not_run_is_no_patience() {
+    fn process_pause_extends_query_deadline() {
         let mut patience = Patience::new(S, Some(Duration::from_secs(5)), None, &Stop::default());
         patience.stood(2 * S, 12 * S);
         assert_eq!(patience.heed(12 * S, S), Heeded::GoOn);
@@ -294,7 +294,7 @@ mod tests {
 
     /// A client that thought for longer than `--timeout` had the server time out (a stranger).
     #[test]
-    fn what_this_side_works_on_rows_is_no_wait_for_the_server() {
+    fn client_work_extends_query_deadline() {
         let mut patience = Patience::new(S, Some(Duration::from_secs(5)), None, &Stop::default());
         patience.worked(20 * S);
         assert_eq!(patience.heed(25 * S, 25 * S), Heeded::GoOn);

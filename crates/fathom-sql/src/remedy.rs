@@ -80,7 +80,7 @@ mod tests {
 
     /// They were sent to the server's log, which says of them what the line had said already (a stranger).
     #[test]
-    fn what_is_wrong_with_a_query_is_not_looked_for_in_the_servers_log() {
+    fn error_class_decides_the_advice() {
         for state in ["22012", "34000", "25P01", "21000", "23505", "42P01", "P0001", "3F000"] {
             assert_eq!(of_state(state), Some(MEND), "{state}");
         }

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_are_told_apart_by_semicolons_that_are_not_quoted() {
+    fn only_unquoted_semicolons_separate_statements() {
         for dialect in [Postgres, Mysql, Tds] {
             assert!(is_several("SELECT 1; SELECT 2", dialect));
             for sql in

@@ -438,7 +438,7 @@ mod tests {
     /// The session that looks was lost in the middle of a sweep: from the next login on the counts of sessions were read that had
     /// ended, and the run's were lost with them.
     #[test]
-    fn what_a_server_counts_is_of_the_session_that_is_asked_though_nobody_looks() {
+    fn counting_continues_over_relogins_without_observer() {
         let (login, server) = serve("", drop);
         server.join().unwrap();
         let config = |packet_size| Config {

@@ -374,7 +374,7 @@ mod tests {
 
     /// Of forty looks two saw it sleep, and the others at work: it did not wait for most of the time.
     #[test]
-    fn what_is_seldom_seen_is_not_what_the_server_waited_for() {
+    fn main_wait_needs_majority_of_observations() {
         let waits = |n| HashMap::from([("Timeout/PgSleep".to_owned(), n), ("IO/DataFileRead".to_owned(), 1)]);
         assert_eq!(mostly(waits(2), 40), None);
         assert_eq!(mostly(waits(20), 40), None);
@@ -384,7 +384,7 @@ mod tests {
 
     /// It was once counted from the longest round trip, and on a long path one that was taken up late was prompt (a reviewer).
     #[test]
-    fn a_request_is_taken_up_as_late_as_round_trips_vary_by_and_no_later() {
+    fn prompt_start_allows_only_rtt_variation() {
         const MS: u64 = 1_000_000;
         let asked_ns = 1_000 * MS;
         let is_prompt = |usual_ns, most_ns, taken_up_ns: Option<u64>| {

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_is_told_and_nobody_is_said_to_have_closed_anything() {
+    fn violation_shows_received_bytes() {
         let error = Violation::error(&"unknown message tag `H`", b"HTTP/");
         assert!(is_violation(&error));
         assert_eq!(error.to_string(), "unknown message tag `H`, in what begins with 48 54 54 50 2f");

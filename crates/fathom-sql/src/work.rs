@@ -28,7 +28,7 @@ mod tests {
     /// A thread that sleeps for 10 µs wakes up 100 µs later: 1,000 rows of 10 µs took 109 ms (a stranger).
     #[cfg(target_os = "linux")]
     #[test]
-    fn short_work_on_a_row_takes_the_processor_and_long_work_sleeps() {
+    fn short_work_spins_long_work_sleeps() {
         let sleeps = || {
             let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
             let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_of_a_stamp_are_the_documented_ones() {
+    fn stamp_flags_match_documentation() {
         let stamps = ReflectorStamps { identity: 0x555_5551, waited: true, epoch: 2, ..Default::default() };
         assert_eq!(u32_at(&stamps.encode(), 24), 0xAAAA_AA2B);
         let stamps = ReflectorStamps { tells_pauses: true, ..Default::default() };

@@ -239,7 +239,7 @@ mod tests {
     /// A frame counts once all of it has come: until then nothing may go out for it. A segment is 73 bytes with the longest headers
     /// that one of one byte commonly has (IPv6, and TCP with time stamps).
     #[test]
-    fn what_is_asked_counts_when_it_is_paid_for() {
+    fn answer_is_no_larger_than_complete_frame() {
         for segments in [0, 1, 3, SEGMENTS_MOST] {
             let bytes = frame(segments).encode(None);
             for breaks_off in 6..=bytes.len() {

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_reflector_takes_who_are_you_for_the_question_it_knows() {
+    fn older_reflector_accepts_identity_question() {
         // What it reads is a number that is as good as any other.
         let question = Question { session: 1, connection: 2, number: 3, about: About::Reflector };
         let (length, connection, number, session) =
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_no_echo_and_an_echo_no_question() {
+    fn question_and_echo_are_never_confused() {
         let question = Question { session: 1, connection: 2, number: 3, about: About::Connection }.encode();
         assert_eq!(Identity::decode(question.first_chunk().expect("32 bytes")), None);
         let echo = Identity { length: 64, connection: 2, sequence: 3, session: 1 }.encode();

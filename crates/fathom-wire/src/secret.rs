@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_sealed_by_one_secret_and_whole() {
+    fn seal_needs_same_secret_and_intact_request() {
         let (ours, other) = (Secret::new(&[1; 32]), Secret::new(&[2; 32]));
         let mut request = [9; HEADER_LEN];
         assert!(!ours.has_sealed(&request));

@@ -93,7 +93,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn of_two_pauses_the_one_in_the_silence_is_told_whichever_came_last() {
+    fn pause_inside_the_silence_is_chosen() {
         let mut pauses = LongPauses::default();
         pauses.add(10 * S, 13 * S);
         pauses.add(20 * S, 27 * S);

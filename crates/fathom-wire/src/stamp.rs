@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_answered_in_its_place_and_counts_as_no_frame() {
+    fn question_is_answered_in_place_not_counted() {
         let question = Question { session: 1, connection: 9, number: 4, about: About::Connection };
         let answer = Answer { last_seq: 77, received_ns: 5, ..Answer::default() };
         let mut plain = stream(&[64]);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_stops_being_frames_is_plain_from_there() {
+    fn stream_turns_plain_after_its_last_frame() {
         let mut bytes = stream(&[64]);
         bytes.extend_from_slice(
             b"hello, then 64 more bytes that are nobody's frame and stay as they are ....",

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn no_password_of_a_url_is_said_whatever_it_is_made_of() {
+    fn url_password_with_any_character_is_hidden() {
         for secret in ["pw", "p/w", "p@w", "p:w"] {
             let said = without_passwords(&format!(
                 "error: unexpected argument 'postgres://me:{secret}@h:1/db' found\n"

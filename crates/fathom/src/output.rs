@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_pipe_is_no_failure_and_a_full_disk_is_one_line() {
+    fn closed_pipe_succeeds_full_disk_is_error() {
         assert!(written("it", Ok(())).is_ok());
         assert!(written("it", Err(io::ErrorKind::BrokenPipe.into())).is_ok());
         let failure = written("the summary", Err(io::ErrorKind::StorageFull.into())).expect_err("a failure");

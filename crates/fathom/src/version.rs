@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_that_knows_no_revision_says_its_version_alone() {
+    fn unknown_revision_shows_only_version() {
         assert_eq!(words(None), VERSION);
         assert_eq!(words(Some("0123abc-dirty")), format!("{VERSION} (0123abc-dirty)"));
     }

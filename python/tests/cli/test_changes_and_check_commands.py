@@ -33,7 +33,7 @@ def test_changes_of_a_recording(tmp_path, stepped):
     assert "level" in run("changes", path).stdout
 
 
-def test_changes_of_a_csv_with_the_options_of_import(tmp_path, stepped):
+def test_changes_reads_csv_with_import_options(tmp_path, stepped):
     lines = ["epoch;rtt"]
     lines += [f"{1_700_000_000 + i};{-1 if i == 7 else ns / 1e6:.6f}" for i, ns in enumerate(stepped)]
     path = tmp_path / "trace.csv"
@@ -104,7 +104,7 @@ def test_check_passes_a_table_that_holds_together():
     assert "ok" in done.stdout
 
 
-def test_check_takes_the_unit_of_figures_that_name_none(tmp_path):
+def test_check_unit_option_applies_to_unitless_figures(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("path,min,p50,p99,max\nwrong,100,130,110,200\n")
     done = run("check", path, "--unit", "ms")

@@ -18,7 +18,7 @@ def stepped():
     return rtt
 
 
-def test_a_change_is_told_once_while_the_recording_still_grows(tmp_path, stepped):
+def test_follow_reports_change_once_before_recording_ends(tmp_path, stepped):
     growing = Growing(tmp_path / "r")
     growing.samples(stepped[:64])
     written = 64
@@ -40,7 +40,7 @@ def test_a_change_is_told_once_while_the_recording_still_grows(tmp_path, stepped
     assert index < when < len(stepped), "told before the recording's end"
 
 
-def test_of_a_recording_that_has_ended_everything_is_told_and_it_returns(tmp_path, stepped):
+def test_follow_of_ended_recording_reports_change_and_returns(tmp_path, stepped):
     done = run("changes", write(tmp_path / "r", stepped), "--follow", "--json")
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()

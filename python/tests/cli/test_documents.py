@@ -7,7 +7,7 @@ import subprocess
 from support.programs import ROOT, fathom
 
 
-def test_readme_says_first_how_to_install_and_then_answers_the_question():
+def test_readme_starts_with_install_then_network_question():
     headings = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("## ")]
     assert headings[:2] == ["## Install", "## Is it the network?"]
 
@@ -26,7 +26,7 @@ def test_each_article_has_its_study_and_its_figures():
             assert (ROOT / name).is_file(), f"{title}: {name} is not there"
 
 
-def test_the_eleven_hours_give_the_figures_of_the_page():
+def test_articles_eleven_hour_figures_match_simulation():
     page = (ROOT / "docs" / "articles.md").read_text()
     command = [fathom(), "fabric", "simulate", ROOT / "scenarios" / "azure-eleven-hours.toml", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -33,7 +33,7 @@ def test_ctrl_c_while_it_is_being_read(module, tmp_path):
     assert len(done.stderr.splitlines()) <= 1, done.stderr
 
 
-def test_afterwards_ctrl_c_is_an_exception_again_with_which_commands_end_in_order():
+def test_sigint_raises_keyboard_interrupt_after_import():
     line = (
         "import fathometer.cli, signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     )
@@ -69,7 +69,7 @@ def test_ctrl_c_before_the_first_line_of_ours(tmp_path):
 
 
 @pytest.mark.parametrize("files", range(5, 125, 10))
-def test_ctrl_c_when_so_many_files_have_been_opened(tmp_path, files):
+def test_ctrl_c_during_file_opens_ends_silently(tmp_path, files):
     """From the binary's own start to the first files of ours, by counts and not by a clock."""
     inject = f"inject=openat:signal=SIGINT:when={files}"
     before = [tool("strace"), "-f", "-o", "/dev/null", "-e", "trace=openat", "-e", inject]

@@ -110,7 +110,7 @@ def test_scenarios_that_cannot_be_compared_are_counted(tmp_path):
     assert "1 scenario with answered samples" in done.stderr
 
 
-def test_throughput_is_said_to_be_none_that_can_be_compared(tmp_path):
+def test_compare_refuses_throughput_only_recordings(tmp_path):
     """It said "0 scenarios with answered samples", as if nothing had been measured."""
     probe = {"mode": "tcp-throughput", "size": None, "interval_ns": None, "bitrate_bits_per_second": None}
     interval = {"kind": "throughput.interval", "connection": 0, "way": "sent", "interval_ns": 10**9}

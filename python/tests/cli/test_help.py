@@ -87,7 +87,7 @@ def _examples(lines):
 
 
 @pytest.mark.parametrize("path", EVERY_COMMAND, ids=" ".join)
-def test_the_help_fits_eighty_columns_and_its_examples_can_be_copied(path, help_of):
+def test_help_fits_80_columns_with_copyable_examples(path, help_of):
     """Examples broke in the middle of a command, and arguments were called `{DIR...}... <list[str]>`."""
     lines = help_of(path, 80)
     wide = [line for line in lines if len(line) > 80]
@@ -108,7 +108,7 @@ def test_the_help_fits_eighty_columns_and_its_examples_can_be_copied(path, help_
             assert tuple(words[1 : 1 + len(path)]) == path, words
 
 
-def test_a_wider_terminal_is_used_up_to_where_lines_are_hard_to_read(help_of):
+def test_help_width_grows_with_terminal_then_stops(help_of):
     widest = {columns: max(map(len, help_of(("report",), columns))) for columns in (80, 110, 300)}
     assert widest[80] <= 80 < widest[110] <= 110
     assert widest[300] == widest[110]

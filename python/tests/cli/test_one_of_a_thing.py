@@ -95,7 +95,7 @@ def test_events_of_one_sample(kind, fields):
 
 
 @pytest.mark.parametrize("reason", [*LOSSES, "of a later version", None])
-def test_a_loss_is_told_with_its_reason_while_a_study_runs(reason):
+def test_loss_message_states_its_reason(reason):
     """Every loss was "lost by the recorder", whether the disk was full or the probe was killed."""
     text, _ = _EVENTS["recording.overflowed"]({"lost": 7} | ({"reason": reason} if reason else {}))
     assert text == "7 samples lost by the recorder" + (f": {LOSSES.get(reason, reason)}" if reason else "")

@@ -76,7 +76,7 @@ def _is_quiet(code, told):
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_what_cannot_be_printed_is_one_line_and_exit_code_1(directory, line):
+def test_full_stdout_is_one_line_error(directory, line):
     _is_one_line(*_forked(directory, line, "/dev/full"))
     if line in WHOLE:
         with Path("/dev/full").open("w") as full:

@@ -24,7 +24,7 @@ def two(tmp_path_factory):
     return root
 
 
-def test_a_page_is_written_where_nothing_is_said_and_its_path_printed(two, tmp_path):
+def test_report_writes_report_html_by_default(two, tmp_path):
     done = run("report", two, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "report.html\n")
     assert "Fastest median" in (tmp_path / "report.html").read_text()
@@ -53,7 +53,7 @@ def test_two_things_cannot_have_standard_output(two, tmp_path):
     assert "standard output" in done.stderr
 
 
-def test_one_metric_is_compared_where_one_is_asked_for(two, tmp_path):
+def test_compare_metric_option_selects_one_metric(two, tmp_path):
     done = run("compare", two / "near", two / "far", "--metric", "p99", "--json", cwd=tmp_path)
     told = json.loads(done.stdout)["comparisons"]
     assert [(c["metric"], c["verdict"]) for c in told] == [("p99", "slower")]
@@ -62,7 +62,7 @@ def test_one_metric_is_compared_where_one_is_asked_for(two, tmp_path):
     assert "p95 " not in table.split("pair")[1]
 
 
-def test_a_report_weighs_paths_by_the_metric_that_is_asked_for(two, tmp_path):
+def test_report_metric_option_decides_path_advice(two, tmp_path):
     for metric, figure in (("p95", "p95"), ("median", "median")):
         done = run("report", two, "--metric", metric, "--json", "-", cwd=tmp_path)
         (choice,) = [a for a in json.loads(done.stdout)["advice"] if a["topic"] == "choice"]
@@ -102,7 +102,7 @@ SPOILT = ["future", "no manifest", "foreign", "torn manifest"]
 
 
 @pytest.mark.parametrize("what", SPOILT)
-def test_a_recording_that_cannot_be_read_is_one_clear_line(tmp_path, what):
+def test_unreadable_recording_is_one_line_error(tmp_path, what):
     path = spoil(tmp_path, "bad", what)
     done = run("report", path, cwd=tmp_path)
     assert done.returncode == 1
@@ -124,7 +124,7 @@ def test_among_others_it_is_left_out_and_said(tmp_path, what):
     assert str(bad) in page
 
 
-def test_what_a_probe_had_only_begun_is_said_and_missed_by_nobody(tmp_path):
+def test_lock_only_recording_does_not_fail_others(tmp_path):
     """Among others it was one that cannot be read, and the exit code 1."""
     write(tmp_path / "all" / "a", lognormal_ns(1, 500, 700), label="good")
     begun = tmp_path / "all" / "b"
@@ -147,7 +147,7 @@ def report_on(path, tmp_path, code=0):
     return (tmp_path / "report.html").read_text(), json.loads((tmp_path / "r.json").read_text())
 
 
-def test_a_damaged_segment_is_said_and_the_rest_is_used(tmp_path):
+def test_report_flags_damaged_segment_and_uses_rest(tmp_path):
     """On standard error, in the page and by the exit code: a script saw 0."""
     path = write(tmp_path / "d", [lognormal_ns(1, 500, 700), lognormal_ns(2, 500, 700)], label="damaged")
     whole = (path / "samples-00001.parquet").read_bytes()
@@ -162,7 +162,7 @@ def test_a_damaged_segment_is_said_and_the_rest_is_used(tmp_path):
 @pytest.mark.parametrize(
     "command", ["report near damaged", "compare near damaged", "compare near damaged --json"]
 )
-def test_what_is_made_of_a_part_is_there_and_its_exit_code_is_1(tmp_path, command):
+def test_partial_result_is_printed_with_exit_code_1(tmp_path, command):
     near = write(tmp_path / "near", lognormal_ns(1, 500, 700), label="near")
     path = write(
         tmp_path / "damaged", [lognormal_ns(2, 500, 700), lognormal_ns(3, 500, 700)], label="damaged"
@@ -224,7 +224,7 @@ def test_where_nobody_answers_no_figure_is_made_up(tmp_path):
     assert all(f is None or f.get("value") is None for f in s["rtt_ns"].values() if not isinstance(f, int))
 
 
-def test_compare_says_which_is_slower_and_by_how_much(two):
+def test_compare_states_slower_path_and_ratio(two):
     done = run("compare", two / "near", two / "far")
     assert done.returncode == 0
     assert "far / near" in done.stdout
@@ -235,7 +235,7 @@ def test_compare_says_which_is_slower_and_by_how_much(two):
     assert {c["verdict"] for c in told["comparisons"]} == {"slower"}
 
 
-def test_recordings_that_were_named_apart_are_compared_though_their_labels_are_one(tmp_path):
+def test_explicit_recordings_with_equal_labels_are_compared(tmp_path):
     for name in ("before", "after"):
         write(tmp_path / name, lognormal_ns(0, 2000, 500), label="near")
     told = json.loads(run("compare", "before", "after", "--json", cwd=tmp_path).stdout)
@@ -244,7 +244,7 @@ def test_recordings_that_were_named_apart_are_compared_though_their_labels_are_o
     assert {c["verdict"] for c in told["comparisons"]} == {"no difference that matters"}
 
 
-def test_a_study_is_compared_with_the_last_one_path_by_path(tmp_path):
+def test_compare_with_matches_paths_by_label(tmp_path):
     month_ns = 30 * 86400 * 10**9
     for when, start_ns, far_us, other in (("now", START, 800, "new"), ("last", START - month_ns, 400, "old")):
         for seed, label, median_us in ((1, "near", 400), (2, "far", far_us), (3, other, 400)):
@@ -266,7 +266,7 @@ def test_a_study_is_compared_with_the_last_one_path_by_path(tmp_path):
     assert "far [now] is slower by" in table
 
 
-def test_what_was_measured_otherwise_is_not_compared_with_the_last(tmp_path):
+def test_compare_with_ignores_paths_measured_differently(tmp_path):
     write(tmp_path / "now/near", lognormal_ns(1, 400, 400), label="near", size=64)
     write(tmp_path / "last/near", lognormal_ns(2, 400, 400), label="near", size=1024, start_ns=START - 10**15)
     done = run("compare", "now", "--with", "last", cwd=tmp_path)
@@ -288,7 +288,7 @@ def test_help_is_quick_because_it_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize("command", ["report", "compare", "changes", "check", "import"])
-def test_every_command_has_examples_and_says_its_exit_codes(command):
+def test_help_shows_examples_and_exit_codes(command):
     done = run(command, "--help")
     assert "Examples:" in done.stdout
     if command != "import":
@@ -321,7 +321,7 @@ def test_goals_are_told_and_make_the_exit_code(two, tmp_path):
 
 
 @pytest.mark.parametrize("goal", ["p99=2ms", "p98<2ms", "p99<2", "availability<99%"])
-def test_a_goal_that_cannot_be_one_is_a_line_and_two(two, tmp_path, goal):
+def test_invalid_slo_is_usage_error(two, tmp_path, goal):
     done = run("report", two, "--slo", goal, cwd=tmp_path)
     assert done.returncode == 2
     assert goal in done.stderr
@@ -329,7 +329,7 @@ def test_a_goal_that_cannot_be_one_is_a_line_and_two(two, tmp_path, goal):
     assert not (tmp_path / "report.html").exists()
 
 
-def test_what_became_slower_since_an_earlier_report_is_told_and_fails(tmp_path):
+def test_report_fails_if_slower_than_baseline(tmp_path):
     for name, median in (("before", 500), ("same", 500), ("after", 700)):
         write(tmp_path / name, lognormal_ns(len(name), 3000, median), label="path")
     assert run("report", "before", "--json", "before.json", "-o", "b.html", cwd=tmp_path).returncode == 0
@@ -416,7 +416,7 @@ def test_what_cannot_be_read_meets_no_goal(tmp_path, spoiling):
     assert "cannot be decided for" in (tmp_path / "report.html").read_text()
 
 
-def test_one_unreadable_part_of_many_leaves_what_is_missed_missed(tmp_path):
+def test_missed_goal_stays_missed_despite_damage(tmp_path):
     write(tmp_path / "r", [lognormal_ns(1, 1000), lognormal_ns(2, 1000)])
     flipped(tmp_path / "r")
     done = run("report", "r", "--slo", "p99<1s", "--slo", "p99<1us", cwd=tmp_path)
@@ -427,7 +427,7 @@ def test_one_unreadable_part_of_many_leaves_what_is_missed_missed(tmp_path):
 
 @pytest.mark.parametrize("option", ["-o", "--json", "--markdown"])
 @pytest.mark.parametrize("name", ["recording.json", "samples-00000.parquet", "new.html"])
-def test_a_report_is_not_written_into_the_recording_that_it_reports(tmp_path, option, name):
+def test_output_inside_input_recording_is_refused(tmp_path, option, name):
     """It replaced recording.json by the page, and the recording was gone."""
     recording = tmp_path / "r"
     write(recording, lognormal_ns(1, 100))
@@ -448,7 +448,7 @@ def test_two_outputs_cannot_have_one_file(two, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["recording.json", "events.jsonl", "samples-00000.parquet"])
-def test_a_pipe_in_a_recording_is_damage_and_not_waited_for(tmp_path, name):
+def test_fifo_in_recording_is_damage(tmp_path, name):
     """`report` hung in the opening of a pipe that nobody writes to."""
     for label in ("good", "bad"):
         write(tmp_path / label, lognormal_ns(1, 100), label=label)
@@ -460,7 +460,7 @@ def test_a_pipe_in_a_recording_is_damage_and_not_waited_for(tmp_path, name):
     assert "good" in {s["name"] for s in json.loads(done.stdout)["scenarios"]}
 
 
-def test_a_report_is_written_though_a_path_that_was_asked_for_is_gone(two, tmp_path):
+def test_report_is_written_despite_missing_path(two, tmp_path):
     """Its path gone, a goal ended the run before anything was written, and so did a baseline."""
     done = run("report", two, "--slo", "gone: p99<2ms", cwd=tmp_path)
     assert (done.returncode, (tmp_path / "report.html").exists()) == (2, True)

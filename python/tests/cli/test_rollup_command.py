@@ -47,7 +47,7 @@ def test_every_row_of_the_table_holds_the_law(tmp_path):
     assert len({tuple(row.values()) for row in rows}) == len(rows)
 
 
-def test_a_rollup_is_read_back_as_it_was_counted(tmp_path):
+def test_rollup_reads_back_unchanged(tmp_path):
     for seed in (0, 3, 4):
         random_recording(tmp_path / "in" / str(seed), seed)
     assert run("rollup", tmp_path / "in", "-o", "out", cwd=tmp_path).returncode == 0
@@ -61,7 +61,7 @@ def test_a_rollup_is_read_back_as_it_was_counted(tmp_path):
             assert all(np.array_equal(a, b) for a, b in zip(x, y, strict=True))
 
 
-def test_a_report_of_a_rollup_says_what_it_lacks(rolled):
+def test_rollup_report_states_its_limits(rolled):
     def kinds(source):
         told = json.loads(run("report", source, "--json", "-", cwd=rolled).stdout)
         return {f["kind"]: f["statement"] for f in told["findings"]}

@@ -6,7 +6,7 @@ from support.command_line import run
 from support.outputs import IPERF3
 
 
-def test_the_report_of_an_iperf3_import_has_what_it_carried(tmp_path):
+def test_report_shows_throughput_of_iperf3_import(tmp_path):
     file = tmp_path / "iperf3.json"
     end = {
         "sum_sent": {"bits_per_second": 2.82e9, "retransmits": 1},
@@ -28,7 +28,7 @@ def test_the_report_of_an_iperf3_import_has_what_it_carried(tmp_path):
     }  # fmt: skip
 
 
-def test_a_tool_that_measures_none_has_no_column_for_it(tmp_path):
+def test_report_omits_unmeasured_throughput(tmp_path):
     file = tmp_path / "iperf3.json"
     file.write_text(json.dumps(IPERF3))
     assert run("import", file, "--record", tmp_path / "in" / "off").returncode == 0

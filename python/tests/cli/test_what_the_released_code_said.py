@@ -27,7 +27,7 @@ def p50(document):
     return scenario["rtt_ns"]["p50"]
 
 
-def test_the_median_of_rounded_round_trips_is_not_both_values(tmp_path):
+def test_median_interval_of_rounded_rtts_is_one_value(tmp_path):
     """80 % of 20,000 are 1 ms, 20 % are 2 ms: the interval of the median was 1 to 2 ms."""
     rtt = np.where(np.random.default_rng(1).random(20_000) < 0.8, 1_000_000, 2_000_000)
     write(tmp_path / "r", rtt, interval_ns=SECOND // 10)
@@ -35,14 +35,14 @@ def test_the_median_of_rounded_round_trips_is_not_both_values(tmp_path):
     assert (figure["value"], figure["low"], figure["high"]) == (1_000_000, 1_000_000, 1_000_000)
 
 
-def test_one_huge_value_is_not_in_the_interval_of_the_median(tmp_path):
+def test_outlier_stays_outside_median_interval(tmp_path):
     rtt = np.full(5_000, 1_000_000)
     rtt[2_500] = 900_000_000
     write(tmp_path / "r", rtt, interval_ns=SECOND // 10)
     assert p50(reported(tmp_path))["high"] < 1_001_000
 
 
-def test_connections_of_any_age_that_live_on_are_no_reason_to_refresh(tmp_path):
+def test_constant_hazard_gives_no_refresh_advice(tmp_path):
     """Of a thousand of constant hazard 91 died: "refresh connections before they are 11 min old"."""
     rng = np.random.default_rng(7)
     length = 20 * MINUTE
@@ -71,7 +71,7 @@ def test_correlated_round_trips_have_no_changes(tmp_path, count):
     assert not {"change", "burst", "restless", "shift"} & set(kinds), kinds
 
 
-def test_what_is_faster_in_p99_and_slower_in_the_median_is_not_preferred(tmp_path):
+def test_lower_p99_with_higher_median_is_not_preferred(tmp_path):
     """It said to prefer the one whose p99 is 1.22 times lower, although its median is 21 % higher."""
     rng = np.random.default_rng(2)
     for name, median, tail in (("cross-zone", 1000, 2200), ("cross-zone-lb", 1210, 1800)):

@@ -19,7 +19,7 @@ from fathometer.study.read import read_study
 from support.lab_of_namespaces import LIKE
 
 
-def test_a_lab_of_another_infra_is_gone_on_with_by_naming_it(tmp_path):
+def test_advised_up_command_includes_infra(tmp_path):
     (tmp_path / "infra/azure/own").mkdir(parents=True)
     (tmp_path / "infra/azure/own/main.tf").write_text("# Why?\n")
     place = LabPlace(tmp_path / "lab")
@@ -30,7 +30,7 @@ def test_a_lab_of_another_infra_is_gone_on_with_by_naming_it(tmp_path):
     assert "--infra" not in work.command("down")
 
 
-def test_a_state_that_cannot_be_read_names_the_lab_to_remove(tmp_path):
+def test_broken_state_advises_exact_down_command(tmp_path):
     place = LabPlace(tmp_path / "lab")
     place.make()
     place.begin(find(None, "azure-zones"), "tofu")
@@ -43,7 +43,7 @@ def test_a_state_that_cannot_be_read_names_the_lab_to_remove(tmp_path):
 
 
 @pytest.mark.parametrize(("taken", "other"), [(7007, 7008), (7008, 7009), (21, 23), (65_535, 7007)])
-def test_a_taken_port_is_told_with_the_call_that_names_another(tmp_path, taken, other):
+def test_taken_port_advises_up_with_another_port(tmp_path, taken, other):
     place = LabPlace(tmp_path / "lab")
     place.make()
     place.begin(find(None, "azure-zones"), "tofu")
@@ -72,7 +72,7 @@ def test_a_taken_port_is_told_with_the_call_that_names_another(tmp_path, taken, 
         ([("started", "x"), ("done", None), ("started", None), ("done", None), ("started", "y")], "y"),
     ],
 )
-def test_what_the_last_study_was_like_is_told_and_no_earlier_one(tmp_path, capsys, studies, before):
+def test_like_hint_comes_from_last_study(tmp_path, capsys, studies, before):
     """One of long ago was called the one before, for ever."""
     place = LabPlace(tmp_path / "lab")
     place.make()
@@ -85,7 +85,7 @@ def test_what_the_last_study_was_like_is_told_and_no_earlier_one(tmp_path, capsy
     assert ("a new study" in said) == (before is not None)
 
 
-def test_only_what_is_left_of_a_study_has_to_fit_into_the_lab(made, tmp_path, monkeypatch):
+def test_only_remaining_runs_must_fit_lab_lifetime(made, tmp_path, monkeypatch):
     """One that was all but done, or was called for its report, was asked about as if it began anew; where
     nobody could answer, it did not go on.
     """

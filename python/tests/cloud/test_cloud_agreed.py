@@ -13,7 +13,7 @@ from support.machines import until
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_a_half_made_lab_goes_on_unasked_with_the_settings_that_were_agreed_to_alone(person):
+def test_only_approved_settings_resume_partial_lab_unasked(person):
     (person.cloud / "fail").write_text(json.dumps({SERVER: "no\nroom"}))
     person("up", *GIVEN, "--for", "1h", code=1)
     (person.cloud / "fail").unlink()
@@ -78,7 +78,7 @@ def test_an_answer_may_come_too_late(tmp_path, up_here, minutes, words):
     assert place.settings.get("expires") == ("2026-11-23T12:30:00Z" if begun else None)
 
 
-def test_an_end_that_passes_while_somebody_is_asked_is_noted(tmp_path, up_here):
+def test_expiry_during_prompt_is_noted(tmp_path, up_here):
     """The next one starts no host that was switched off by then."""
     somebody = LateAnswer(0)
     # It leaves a state that has nothing: nobody need ask the cloud.
@@ -94,7 +94,7 @@ def test_an_end_that_passes_while_somebody_is_asked_is_noted(tmp_path, up_here):
     assert place.settings["expires"] == "2026-11-23T16:29:00Z"
 
 
-def test_a_study_goes_on_until_somebody_agreed_to_the_removal(person):
+def test_down_stops_study_only_after_confirmation(person):
     person.up()
     person.like.write_text(person.like.read_text().replace("count = 40", "count = 12000"))
     process = person.popen(*person.run_words())
@@ -127,7 +127,7 @@ def test_a_directory_of_another_lab_is_refused(person):
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_a_journal_that_cannot_be_read_hides_no_other_lab(person):
+def test_unreadable_journal_does_not_hide_other_labs(person):
     person.up()
     broken = person.place.with_name("azure-balancer")
     broken.mkdir()
@@ -143,7 +143,7 @@ def test_a_journal_that_cannot_be_read_hides_no_other_lab(person):
 
 @pytest.mark.usefixtures("without_hosts")
 @pytest.mark.parametrize("empty", [True, False], ids=["empty", "gone"])
-def test_what_a_tool_made_that_was_killed_is_said_to_be_unknown(person, empty):
+def test_killed_tool_leaves_lab_contents_unknown(person, empty):
     """It opens its state, makes a thing, and is killed before it writes it down."""
     (person.cloud / "die").write_text("azurerm_resource_group.lab")
     if empty:

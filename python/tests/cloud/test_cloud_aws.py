@@ -42,7 +42,7 @@ def test_the_account_of_the_login_is_told():
     assert where.owner_now("aws") == ACCOUNT
 
 
-def test_what_is_left_is_found_by_its_tag_in_each_region_and_nothing_else(cloud):
+def test_look_finds_only_tagged_resources_per_region(cloud):
     near, far = (made(cloud, region, "fathom-zones") for region in REGIONS)
     made(cloud, REGIONS[0], "fathom-balancer")
     found = look(Where("aws", ACCOUNT, REGIONS, ("fathom-zones",)))
@@ -55,7 +55,7 @@ def test_what_is_left_is_found_by_its_tag_in_each_region_and_nothing_else(cloud)
 
 
 @pytest.mark.usefixtures("cloud")
-def test_a_login_that_is_missing_is_no_proof_that_nothing_is_left(tmp_path, monkeypatch):
+def test_missing_credentials_are_reported_as_problem(tmp_path, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

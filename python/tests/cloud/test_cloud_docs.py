@@ -83,12 +83,12 @@ def rows_of_the_table():
             )
 
 
-def test_the_table_has_a_row_for_each_and_no_other():
+def test_docs_error_table_lists_every_known_error():
     assert [words[0] for words, _ in rows_of_the_table()] == [*SAYS]
 
 
 @pytest.mark.parametrize(("words", "what"), [*rows_of_the_table()])
-def test_what_the_docs_say_of_a_clouds_words_is_said_by_the_program(words, what):
+def test_docs_error_advice_matches_program(words, what):
     assert SAYS[words[0]] in what
     for word in words:
         # As Azure says it of a quota, and the tool of a provider.

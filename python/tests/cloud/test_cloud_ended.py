@@ -14,7 +14,7 @@ QUICK = f"import fathometer.cloud.running as r; r.PATIENCE_S = 0; r.keys.ANSWER_
 JUMP = "module.jump[0].azurerm_linux_virtual_machine.this"
 
 
-def test_hosts_that_were_ended_are_told_and_how_they_are_started(person):
+def test_ended_hosts_error_gives_start_command(person):
     person.up()
     longer = ("up", "azure-zones", "--for", "4h", "--yes")
     for off, name in ((SERVER, "server-zone-1 (10.60.1.20)"), (JUMP, "the jump host (203.0.113.10)")):
@@ -42,7 +42,7 @@ def test_hosts_that_were_ended_are_told_and_how_they_are_started(person):
     person.nothing_is_left()
 
 
-def test_hosts_that_run_beyond_their_end_are_gone_on_with(person):
+def test_up_accepts_hosts_still_running_after_expiry(person):
     """As one that was started by hand."""
     person.up()
     person.end_has_passed()
@@ -53,7 +53,7 @@ def test_hosts_that_run_beyond_their_end_are_gone_on_with(person):
     person.nothing_is_left()
 
 
-def test_run_looks_whether_hosts_run_whose_end_has_passed(person):
+def test_run_checks_hosts_after_expiry(person):
     """Nobody had called `up` since, which alone noted it: the study began, and its error told of SSH."""
     person.up()
     person.end_has_passed()
@@ -71,7 +71,7 @@ def test_run_looks_whether_hosts_run_whose_end_has_passed(person):
 
 
 @pytest.mark.parametrize("says", [None, ()], ids=["now", "of before"])
-def test_only_what_the_cloud_says_now_tells_whether_a_host_runs(tmp_path, monkeypatch, says):
+def test_only_current_cloud_data_marks_host_stopped(tmp_path, monkeypatch, says):
     place = LabPlace(tmp_path)
     place.note("cloud.begun", lab="a-lab")
     place.note("hosts.ended", at="2026-11-25T12:00:00+00:00")
@@ -114,7 +114,7 @@ def test_what_the_cloud_says_of_hosts_is_enough(tmp_path, kind, values, command)
     assert f"`{command}` starts them" in error.value.remedy
 
 
-def test_hosts_are_started_by_one_call_for_each_place():
+def test_start_commands_group_hosts_by_region():
     hosts = [
         Resource("a", "aws_instance", {"id": f"i-{n}", "arn": f"arn:aws:ec2:{region}:1:instance/i-{n}"})
         for n, region in enumerate(["eu-west-2", "us-east-1", "eu-west-2"])

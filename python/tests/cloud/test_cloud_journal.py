@@ -13,7 +13,7 @@ NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("fathom", [{}, {"fathom": "9.1.0"}], ids=["unsaid", "said"])
-def test_a_journal_of_a_newer_fathom_is_refused_and_hides_no_other_lab(made, listed, tmp_path, fathom):
+def test_newer_journal_format_is_refused(made, listed, tmp_path, fathom):
     """Its entries were taken for what they mean here, and `down` went by them (a stranger)."""
     newer = LabPlace(tmp_path / "newer")
     newer.make()
@@ -46,7 +46,7 @@ def cut(tmp_path, listed):  # noqa: ARG001 - whose register it is not in
     return place
 
 
-def test_a_journal_that_was_cut_is_no_proof_that_nothing_was_made(cut, listed):
+def test_truncated_journal_leaves_lab_contents_unknown(cut, listed):
     """It was listed as "nothing was made yet", and `down` took its directory away (a stranger)."""
     # They are written directly before a making begins.
     cut.set({"name": "mine", "expires": "2020-01-01T00:00:00Z"})
@@ -66,14 +66,14 @@ def test_a_journal_that_was_cut_is_no_proof_that_nothing_was_made(cut, listed):
     assert cut.directory.exists()
 
 
-def test_an_end_that_only_the_settings_know_is_noted_before_another(cut):
+def test_expiry_from_settings_is_noted(cut):
     """By its journal nothing of it was ever made, and so no look was taken whether its hosts run."""
     cut.set({"expires": "2020-01-01T00:00:00Z"})
     note_end(cut, NOW)
     assert cut.last("hosts.ended")["at"] == "2020-01-01T00:00:00+00:00"
 
 
-def test_that_nothing_was_made_is_said_where_more_than_the_journal_says_it(cut, listed, tmp_path):
+def test_unregistered_lab_cites_journal_for_nothing_made(cut, listed, tmp_path):
     here = ("--directory", cut.directory)
     words = f"no entry in {tmp_path}/state/fathom/labs says so, but by its journal nothing was made yet"
     for _ in range(2):

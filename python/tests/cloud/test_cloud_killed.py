@@ -34,7 +34,7 @@ POINTS = [
 ]
 
 
-def test_the_docs_say_at_how_many_points_it_is_killed():
+def test_docs_state_number_of_kill_points():
     text = (ROOT / "docs/cloud.md").read_text()
     assert f"at one of {len(POINTS)} points" in text
     assert f"In {len(POINTS)} of {len(POINTS)} nothing was" in text
@@ -80,7 +80,7 @@ def test_killed_and_gone_on_with_nothing_is_left(person, life):
     person.nothing_is_left()
 
 
-def test_a_killed_study_in_the_way_of_another_is_named_with_how_it_is_ended(person):
+def test_port_conflict_names_killed_study_and_remedy(person):
     person.up()
     words = person.run_words()
     person.killed("after", "run.started", *words)
@@ -96,7 +96,7 @@ def test_a_killed_study_in_the_way_of_another_is_named_with_how_it_is_ended(pers
     assert open_recording(person.home / "other/label=same-zone/run=01").totals.samples == 40
 
 
-def test_a_new_study_says_that_it_is_not_like_the_one_before(person):
+def test_run_warns_when_new_study_differs(person):
     """As after a change of the outputs, for which `run` wants another directory."""
     person.up()
     words = person.run_words()
@@ -116,7 +116,7 @@ def test_a_new_study_says_that_it_is_not_like_the_one_before(person):
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_killed_while_the_tool_works_the_next_call_waits_for_it(person):
+def test_next_up_waits_for_orphaned_tool(person):
     (person.cloud / "hold").write_text(SERVER)
     process = person.popen("up", *GIVEN)
     person.holding()
@@ -135,7 +135,7 @@ def test_killed_while_the_tool_works_the_next_call_waits_for_it(person):
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_killed_while_the_tool_works_down_interrupts_it_once(person):
+def test_down_interrupts_orphaned_tool_once(person):
     (person.cloud / "hold").write_text(SERVER)
     process = person.popen("up", *GIVEN)
     person.holding()
@@ -161,7 +161,7 @@ def test_killed_while_things_are_removed(person):
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_the_tool_is_killed_and_what_it_just_made_is_in_no_state(person):
+def test_down_removes_resource_missing_from_state(person):
     (person.cloud / "die").write_text(SERVER)
     assert "4 things of 3 kinds are there" in person.up(code=1)
     (person.cloud / "die").unlink()
@@ -181,7 +181,7 @@ def test_killed_while_it_measures_and_removed_then(person):
     assert person.traces()["temporary"] == person.before["temporary"]
 
 
-def test_what_a_killed_run_left_on_hosts_is_not_removed_unasked(person):
+def test_down_asks_before_discarding_unfetched_run(person):
     person.up()
     person.killed("after", "run.started", *person.run_words())
     said = person("down", "azure-zones", code=1)
@@ -207,7 +207,7 @@ def test_removed_while_it_measures(person):
         assert person.traces()[kind] == person.before[kind]
 
 
-def test_a_study_that_takes_longer_than_the_lab_has_left_is_asked_about(person):
+def test_study_longer_than_lab_lifetime_asks_first(person):
     person("up", *GIVEN, "--for", "30m")
     person.like.write_text(person.like.read_text().replace("count = 40", "for = '2h'"))
     said = person(*person.run_words(), code=1)

@@ -36,7 +36,7 @@ def test_what_has_no_price_is_listed_without_one(made):
     assert words.format("3 things", "own_thing") in summary(made.directory, NOW)
 
 
-def test_a_lab_elsewhere_is_listed_where_it_is_named(made, tmp_path, monkeypatch):
+def test_list_directory_option_shows_lab_elsewhere(made, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     run = CliRunner().invoke
     assert "azure-nat  made" not in run(cloud_app, ["list"]).output
@@ -58,7 +58,7 @@ def test_a_lab_elsewhere_is_listed_where_it_is_named(made, tmp_path, monkeypatch
         ("[]", "is torn"),
     ],
 )
-def test_a_lab_whose_state_says_nothing_is_not_just_listed_as_made(made, text, what):
+def test_unusable_state_is_listed_as_contents_unknown(made, text, what):
     made.state_file.unlink() if text is None else made.state_file.write_text(text)
     said = summary(made.directory, NOW)
     assert f"made, but terraform.tfstate {what}: what exists is not known, by an estimate" in said
@@ -105,7 +105,7 @@ def test_a_lab_elsewhere_is_listed_without_being_named(made, listed):
     assert listed("list", "--directory", made.directory).count("azure-nat  made") == 1
 
 
-def test_a_lab_whose_directory_is_gone_is_not_dropped(made, listed):
+def test_lab_with_missing_directory_stays_listed(made, listed):
     shutil.rmtree(made.directory)
     for _ in range(2):
         line = listed("list", code=1).splitlines()[-1]
@@ -123,7 +123,7 @@ def test_a_lab_whose_directory_is_gone_is_not_dropped(made, listed):
     assert "asks the cloud once the lab that is there now is removed" in said
 
 
-def test_down_asks_the_cloud_for_a_lab_whose_directory_is_gone(made, listed):
+def test_down_queries_cloud_when_directory_is_missing(made, listed):
     shutil.rmtree(made.directory)
     down = ("down", "azure-nat", "--directory", made.directory)
     listed.az('echo "$*" >> "$XDG_STATE_HOME/asked"; [ "$1" = group ] || echo /subscriptions/0-1/left')
@@ -140,7 +140,7 @@ def test_down_asks_the_cloud_for_a_lab_whose_directory_is_gone(made, listed):
     assert "holds none" in listed(*down, code=1)
 
 
-def test_a_state_that_is_kept_elsewhere_is_told_when_the_directory_is_gone(made, listed, tmp_path):
+def test_missing_directory_report_names_state_kept_elsewhere(made, listed, tmp_path):
     """`list` said that its state was gone with it, and that the cloud is asked."""
     kept = tmp_path / f"state/fathom/fathom-{made.id}.tfstate"
     kept.write_text(made.state_file.read_text())
@@ -151,7 +151,7 @@ def test_a_state_that_is_kept_elsewhere_is_told_when_the_directory_is_gone(made,
     assert f"{kept} names 1 thing" in listed("down", "azure-nat", "--directory", made.directory, code=1)
 
 
-def test_another_subscription_is_not_asked_for_a_lab_whose_directory_is_gone(made, listed, monkeypatch):
+def test_down_refuses_other_subscription_for_missing_directory(made, listed, monkeypatch):
     shutil.rmtree(made.directory)
     listed.az("exit 0")
     monkeypatch.setenv("ARM_SUBSCRIPTION_ID", "0-2")
@@ -159,7 +159,7 @@ def test_another_subscription_is_not_asked_for_a_lab_whose_directory_is_gone(mad
     assert "it was made in the subscription 0-1, and the environment names 0-2" in said
 
 
-def test_a_lab_of_which_nobody_knows_the_account_is_never_forgotten(tmp_path, listed):
+def test_lab_with_unknown_account_is_never_forgotten(tmp_path, listed):
     """`aws` was missing when it was made, and the login of today may be another's."""
     lost = LabPlace(tmp_path / "lost")
     lost.make()
@@ -183,7 +183,7 @@ def test_a_lab_of_which_nobody_knows_the_account_is_never_forgotten(tmp_path, li
     assert "    arn:aws:ec2:eu-west-2:2:left" in listed(*down, code=1)
 
 
-def test_a_login_whose_account_nobody_knows_does_not_forget_a_lab(tmp_path, listed):
+def test_unidentified_login_keeps_lab_registered(tmp_path, listed):
     """`aws` lists what its login has; whose that is it did not tell."""
     lost = LabPlace(tmp_path / "lost")
     lost.make()
@@ -219,7 +219,7 @@ def removes(work):
 
 
 @pytest.mark.parametrize("call", [makes, finds_everything_there, removes])
-def test_the_account_that_things_tell_is_known_when_the_directory_is_gone(tmp_path, listed, call):
+def test_register_learns_account_from_resources(tmp_path, listed, call):
     """As where `aws` is missing when a lab is made."""
     thing = {"address": "a", "type": "aws_eip", "mode": "managed"}
     thing["values"] = {"arn": "arn:aws:ec2:eu-west-2:111111111111:eip/a"}
@@ -243,7 +243,7 @@ def test_the_account_that_things_tell_is_known_when_the_directory_is_gone(tmp_pa
     assert entry.may_exist
 
 
-def test_a_tool_that_still_makes_a_lab_whose_directory_is_gone_is_waited_for(made, listed, tmp_path):
+def test_down_waits_for_running_tool_of_missing_directory(made, listed, tmp_path):
     """What it makes last, the cloud has only once it has ended."""
     late = tmp_path / "late"
     program = (
@@ -269,14 +269,14 @@ def test_a_tool_that_still_makes_a_lab_whose_directory_is_gone_is_waited_for(mad
     assert "    /subscriptions/0-1/late" in output
 
 
-def test_a_lab_that_was_moved_is_known_where_it_is_once_it_is_named(made, listed, tmp_path):
+def test_naming_moved_lab_updates_register(made, listed, tmp_path):
     moved = made.directory.rename(tmp_path / "moved")
     assert "is gone" in listed("list", code=1)
     assert "is gone" not in listed("list", "--directory", moved)
     assert listed("list").splitlines()[-1].endswith(f"; {moved}")
 
 
-def test_of_what_was_never_made_nothing_is_said_when_it_is_gone(tmp_path, listed):
+def test_unmade_lab_with_missing_directory_is_dropped(tmp_path, listed):
     planned = LabPlace(tmp_path / "planned")
     planned.make()
     planned.note("cloud.begun", cloud="azure", root="nat", id="3", tool="tofu", lab="azure-zones")
@@ -297,7 +297,7 @@ def test_a_register_that_cannot_be_read_is_told(listed, tmp_path):
 
 
 @pytest.mark.usefixtures("listed")
-def test_settings_that_cannot_be_read_take_nothing_from_what_is_known(made):
+def test_unreadable_settings_keep_registered_location(made):
     """By that alone the cloud can be asked once the directory is gone."""
     before = register.of_directory(made.directory, "azure-nat").where
     made.set({})
@@ -309,7 +309,7 @@ def test_settings_that_cannot_be_read_take_nothing_from_what_is_known(made):
     assert (before.owner, before.tags) == ("0-1", ("fathom-nat",))
 
 
-def test_a_lab_that_was_only_planned_hides_none_that_may_cost(made, listed):
+def test_planned_lab_does_not_hide_made_lab(made, listed):
     """Both were begun in the same directory, under the same name."""
     shutil.rmtree(made.directory)
     for lab_id in ("0", "g"):
@@ -324,7 +324,7 @@ def test_a_lab_that_was_only_planned_hides_none_that_may_cost(made, listed):
     assert "holds none" in listed("down", "azure-nat", "--directory", made.directory, code=1)
 
 
-def test_a_register_entry_that_cannot_be_read_is_kept(listed, tmp_path):
+def test_unreadable_register_entry_advises_no_removal(listed, tmp_path):
     """It may be the last that leads to a lab that costs, also where a later version wrote it."""
     (file,) = (tmp_path / "state/fathom/labs").iterdir()
     file.write_text('{"format": 2}')
@@ -335,7 +335,7 @@ def test_a_register_entry_that_cannot_be_read_is_kept(listed, tmp_path):
     assert "if a newer fathom wrote it, use that" in line
 
 
-def test_a_path_that_cannot_be_looked_at_does_not_end_the_list(made, listed, tmp_path):
+def test_unreadable_lab_path_does_not_stop_list(made, listed, tmp_path):
     """As a directory that its owner closed, a share that is away, or a name that is too long."""
     too_long = tmp_path / ("x" * 300)
     (file,) = (tmp_path / "state/fathom/labs").iterdir()
@@ -370,7 +370,7 @@ def test_each_lab_is_listed_with_its_directory_once(made, listed):
 
 
 @pytest.mark.parametrize("name", ["labs", "cloud"])
-def test_where_labs_are_looked_for_and_nobody_can_look_is_told(listed, tmp_path, name):
+def test_unreadable_lab_search_directory_is_reported(listed, tmp_path, name):
     directory = tmp_path / "state/fathom" / name
     if directory.exists():
         directory.rename(directory.with_suffix(".away"))
@@ -399,7 +399,7 @@ def test_a_directory_is_known_however_it_is_named(made, listed, tmp_path, monkey
     assert not register.entries()[0]
 
 
-def test_an_empty_directory_is_named_as_whoever_asked_named_it(listed, tmp_path):
+def test_empty_directory_is_shown_as_typed(listed, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path)
     output = listed("list", "--directory", tmp_path / "link/empty", code=1)
@@ -423,7 +423,7 @@ def test_links_in_a_circle_are_told(listed, tmp_path):
         (("plan.done", "planned"), None),
     ],
 )
-def test_what_was_never_planned_says_how_it_leaves_the_list(tmp_path, listed, kinds, why):
+def test_unplanned_lab_lists_its_down_command(tmp_path, listed, kinds, why):
     """It stayed there for ever, and nothing said that `down` ends it."""
     place = LabPlace(tmp_path / "planned")
     place.make()

@@ -20,13 +20,13 @@ def test_a_lock_that_cannot_be_written_is_named(tmp_path):
         pass
 
 
-def test_a_lab_that_cannot_be_looked_at_is_named(tmp_path):
+def test_inaccessible_lab_journal_gives_remedy(tmp_path):
     # As of a directory that others may not look into, which root may: the kernel refuses the question.
     with pytest.raises(FathometerError, match=r"cannot read the lab's journal: .*that you may look into it"):
         LabPlace(tmp_path / ("x" * 300))
 
 
-def test_a_lab_s_files_that_cannot_be_copied_are_named(tmp_path):
+def test_blocked_lab_file_copy_gives_remedy(tmp_path):
     place = LabPlace(tmp_path)
     place.note("cloud.begun", id="1", lab="azure-zones", tool="tofu", cloud="azure", root="zones")
     (tmp_path / "labs.new").write_text("in the way")

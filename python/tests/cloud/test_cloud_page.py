@@ -66,7 +66,7 @@ def test_nobodys_file_is_replaced_unasked(somebody):
     assert is_asked(somebody.begin)
 
 
-def test_a_file_that_came_where_no_report_was_written_is_nobodys(somebody):
+def test_file_saved_before_first_report_needs_confirmation(somebody):
     """The name was noted before there was a report. When the study had failed, whatever was saved by that
     name was replaced unasked.
     """
@@ -81,7 +81,7 @@ def test_a_file_that_came_where_no_report_was_written_is_nobodys(somebody):
     assert not LabPlace(somebody.place.directory).has("report.written")
 
 
-def test_a_file_in_the_place_of_one_that_was_agreed_to_is_asked_about(somebody):
+def test_file_changed_after_approval_needs_confirmation(somebody):
     somebody.page.write_text("thesis")
     somebody.begin("y\n")
     somebody.page.write_text("thesis, second edition")
@@ -89,7 +89,7 @@ def test_a_file_in_the_place_of_one_that_was_agreed_to_is_asked_about(somebody):
     assert somebody.page.read_text() == "thesis, second edition"
 
 
-def test_a_labs_own_report_is_replaced_unasked_until_somebody_writes_into_it(somebody):
+def test_own_report_is_replaced_unasked_until_edited(somebody):
     for text in ("first", "second"):
         somebody.begin()
         somebody.write(text)
@@ -104,7 +104,7 @@ def test_a_labs_own_report_is_replaced_unasked_until_somebody_writes_into_it(som
     somebody.begin()
 
 
-def test_what_is_no_file_is_asked_about_each_time_it_is_another(somebody):
+def test_replaced_symlink_needs_new_confirmation(somebody):
     somebody.page.symlink_to(somebody.page.with_name("gone"))
     assert is_asked(somebody.begin)
     somebody.begin("y\n")

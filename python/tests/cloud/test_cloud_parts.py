@@ -44,7 +44,7 @@ LAB = {
 }
 
 
-def test_every_lab_of_the_repository_is_in_the_package():
+def test_every_repository_lab_is_packaged():
     """A new cloud wants a link: ln -s ../../../../../infra/CLOUD python/src/fathometer/cloud/infra/CLOUD"""
     there = {f"{p.parts[-3]}-{p.parts[-2]}" for p in INFRA.glob("*/*/main.tf") if p.parts[-3] != "modules"}
     assert {root.name for root in roots(None)} == there
@@ -52,7 +52,7 @@ def test_every_lab_of_the_repository_is_in_the_package():
     assert all(root.question.endswith("?") for root in roots(None))
 
 
-def test_a_lab_is_found_by_its_name_in_the_directory_that_is_named(tmp_path):
+def test_lab_is_found_by_name_in_infra_directory(tmp_path):
     (tmp_path / "own/pair").mkdir(parents=True)
     (tmp_path / "own/modules/host").mkdir(parents=True)
     (tmp_path / "own/modules/host/main.tf").write_text("")
@@ -67,7 +67,7 @@ def test_a_lab_is_found_by_its_name_in_the_directory_that_is_named(tmp_path):
         roots(tmp_path / "own")
 
 
-def test_a_copy_has_nobodys_state_and_can_be_written(tmp_path):
+def test_copied_lab_is_writable_without_state(tmp_path):
     root = find(None, "azure-zones")
     copy(root, tmp_path / "azure")
     assert (tmp_path / "azure/zones/common.tf").read_text() == (INFRA / "azure/common.tf").read_text()
@@ -79,7 +79,7 @@ def test_a_copy_has_nobodys_state_and_can_be_written(tmp_path):
     assert {p.stat().st_mode & 0o777 for p in (tmp_path / "again").rglob("*.tf")} == {0o600}
 
 
-def test_everything_that_the_labs_are_made_of_has_a_price_or_is_free():
+def test_every_lab_resource_has_known_price():
     texts = [p.read_text() for p in INFRA.glob("*/**/*.tf")]
     kinds = {
         line.split('"')[1] for text in texts for line in text.splitlines() if line.startswith("resource ")
@@ -94,7 +94,7 @@ def test_everything_that_the_labs_are_made_of_has_a_price_or_is_free():
     assert estimate(Resource(k, k, sizes.get(k, {})) for k in sorted(kinds)).unknown == ()
 
 
-def test_an_estimate_is_as_old_as_the_oldest_price_in_it():
+def test_estimate_date_is_oldest_price_date():
     new, old = Resource("a", "aws_eip", {}), Resource("b", "aws_lb", {})
     dates = [estimate(things).date for things in ([new], [old], [new, old], [])]
     assert dates == ["2026-11-25", "2026-11-23", "2026-11-23", "2026-11-23"]
@@ -111,7 +111,7 @@ def test_what_has_no_price_is_named():
     )
 
 
-def test_a_variable_of_the_environment_sets_none_of_the_labs(tmp_path, monkeypatch):
+def test_tf_var_environment_does_not_reach_tool(tmp_path, monkeypatch):
     """It would make a public address that the journal does not know, and another shell would remove it."""
     place = LabPlace(tmp_path)
     place.note("cloud.begun", cloud="azure", root="nat", id="1", tool="tofu", lab="azure-nat")
@@ -185,7 +185,7 @@ def test_secrets_are_named_by_their_variables():
     assert next(name for _, name in secrets_of(names)) == "AWS_SECRET_ACCESS_KEY"
 
 
-def test_secrets_are_found_whatever_their_variables_case_and_in_proxies():
+def test_secrets_are_found_in_any_case_and_proxies():
     assert secrets_of({"TF_VAR_admin_password": "longer-s3cret"}) == [
         ("longer-s3cret", "TF_VAR_admin_password")
     ]
@@ -196,7 +196,7 @@ def test_secrets_are_found_whatever_their_variables_case_and_in_proxies():
     assert secrets_of({"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": "10.0.0.0/8,.lan"}) == []
 
 
-def test_an_approval_is_for_what_is_left_of_that_plan_at_no_higher_price(tmp_path):
+def test_approval_covers_remaining_plan_without_price_increase(tmp_path):
     place = LabPlace(tmp_path)
     plan = read_plan({"resource_changes": [change("new", "create")]})
     price = lambda high, *unknown: Price(0.1, high, "2026-11-23", unknown)  # noqa: E731
@@ -213,7 +213,7 @@ def test_an_approval_is_for_what_is_left_of_that_plan_at_no_higher_price(tmp_pat
     assert not _is_approved(LabPlace(tmp_path), plan, price(0.5))
 
 
-def test_hosts_whose_end_has_come_are_not_gone_on_with(tmp_path):
+def test_expired_lab_is_not_resumed(tmp_path):
     """On AWS a schedule in the past ends nobody, and whoever is made then runs on."""
     work = Work(LabPlace(tmp_path), "own-lab", yes=True)
     work.place.note("settings", expires="2020-01-01T00:00:00Z")
@@ -229,7 +229,7 @@ def test_hosts_whose_end_has_come_are_not_gone_on_with(tmp_path):
 
 @pytest.mark.parametrize(("minutes", "refused"), [(9, True), (10, False)])
 @pytest.mark.parametrize("kind", ["azurerm_linux_virtual_machine", *sorted(ENDS)])
-def test_a_host_that_would_be_there_after_its_end_is_not_made(tmp_path, minutes, refused, kind):
+def test_host_needs_ten_minutes_before_expiry(tmp_path, minutes, refused, kind):
     """A lab for a second was made, and its hosts ran until its time of day came again. So does a host whose
     end is set to a time that has passed.
     """
@@ -247,7 +247,7 @@ def test_a_host_that_would_be_there_after_its_end_is_not_made(tmp_path, minutes,
             _must_end_later(work, plan, proposal, now)
 
 
-def test_what_ends_a_host_is_known_in_every_cloud():
+def test_every_expiry_resource_kind_is_known():
     for file in INFRA.glob("*/modules/host/main.tf"):
         blocks = re.findall(r'^resource "(\w+)" (.*?)^}', file.read_text(), re.DOTALL | re.MULTILINE)
         kinds = {kind for kind, text in blocks if "var.host.expires" in text}
@@ -255,7 +255,7 @@ def test_what_ends_a_host_is_known_in_every_cloud():
         assert kinds <= HOSTS | ENDS
 
 
-def test_a_program_that_was_moved_is_named_anew_if_it_can_read_the_state(tmp_path):
+def test_replacement_tool_must_read_existing_state(tmp_path):
     """OpenTofu made plans with a state of Terraform's, and ended at showing it."""
     programs = {}
     for name in ("OpenTofu", "Terraform"):
@@ -286,7 +286,7 @@ def test_a_program_that_was_moved_is_named_anew_if_it_can_read_the_state(tmp_pat
     assert named("OpenTofu") == str(programs["OpenTofu"])
 
 
-def test_nothing_is_made_where_its_state_may_not_fit(tmp_path, monkeypatch):
+def test_low_disk_space_prevents_making_lab(tmp_path, monkeypatch):
     """The tool writes its state in place: on a full disk it was torn, and so was what it set aside."""
     _must_have_room(LabPlace(tmp_path))
     monkeypatch.setattr("fathometer.cloud.make.shutil.disk_usage", lambda _: SimpleNamespace(free=5 << 20))
@@ -294,7 +294,7 @@ def test_nothing_is_made_where_its_state_may_not_fit(tmp_path, monkeypatch):
         _must_have_room(LabPlace(tmp_path))
 
 
-def test_keys_of_hosts_that_were_made_anew_are_fetched_anew(tmp_path, monkeypatch):
+def test_voided_host_keys_are_fetched_again(tmp_path, monkeypatch):
     """At the same addresses: `--var size=...` replaces hosts, and `run` then found other keys than known."""
     lab = read_lab(json.dumps(LAB).encode(), "a lab")
     work = Work(LabPlace(tmp_path), "own-lab", yes=True)
@@ -326,7 +326,7 @@ def test_recordings_are_not_put_where_down_removes_them(tmp_path, where):
     assert not place.overlaps(tmp_path / "state/lab-2")
 
 
-def test_a_removal_is_ended_under_the_lock_and_takes_nothing_else(tmp_path):
+def test_unfinished_removal_respects_lock_and_foreign_files(tmp_path):
     gone = tmp_path / ".lab.removed"
     gone.mkdir()
     work = Work(LabPlace(tmp_path / "lab"), "own-lab", yes=True)
@@ -385,7 +385,7 @@ def test_the_variable_that_a_tool_refuses_is_known(summary, code, names):
         ("Invalid function argument", "It is null.", "Invalid function argument: It is null."),
     ],
 )
-def test_what_is_wrong_with_a_value_is_told_without_the_tools_own_words(summary, detail, words):
+def test_tool_errors_become_short_variable_messages(summary, detail, words):
     said = {"severity": "error", "summary": summary, "detail": detail, "snippet": {"code": '"zones": 1'}}
     assert errors({"type": "diagnostic", "diagnostic": said}) == [words]
 
@@ -441,7 +441,7 @@ def test_a_directory_that_holds_something_else_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["plain", "a b", "50%h"])
-def test_ssh_reads_the_file_of_known_hosts_as_it_is_named(tmp_path, name):
+def test_ssh_gets_exact_known_hosts_path(tmp_path, name):
     file = tmp_path / name
     argv = options(SshHost.model_validate({"address": "h", "known-hosts": str(file)}), Path("/tmp/socket"))
     # An explicit -F: nobody's own configuration has a say.

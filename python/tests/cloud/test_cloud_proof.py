@@ -23,7 +23,7 @@ def entries_of(lab_id):
 
 
 @pytest.mark.parametrize("name", ["terraform.tfstate", "errored.tfstate"])
-def test_a_state_whose_journal_is_gone_is_not_told_away(made, listed, name):
+def test_missing_journal_keeps_registered_state(made, listed, name):
     """The cloud was asked alone, perhaps the wrong one, and its "nothing" was believed."""
     (made.directory / JOURNAL).unlink()
     state = made.root / name
@@ -48,13 +48,13 @@ def test_a_state_whose_journal_is_gone_is_not_told_away(made, listed, name):
     assert entries_of(made.id) == []
 
 
-def test_a_state_that_no_register_knows_is_not_told_away_either(made, listed):
+def test_missing_journal_keeps_unregistered_state(made, listed):
     (made.directory / JOURNAL).unlink()
     register.forget(made)
     assert "names 1 thing; put back" in listed("down", "azure-nat", "--directory", made.directory, code=1)
 
 
-def test_a_torn_state_whose_journal_is_gone_says_nothing(made, listed):
+def test_torn_state_without_journal_queries_cloud(made, listed):
     (made.directory / JOURNAL).unlink()
     made.state_file.write_text('{"resour')
     listed.az("[ $1 = group ] || echo /subscriptions/0-1/left")
@@ -70,7 +70,7 @@ def test_a_torn_state_whose_journal_is_gone_says_nothing(made, listed):
     assert NOTHING in listed(*down)
 
 
-def test_a_lab_without_a_state_of_which_nobody_knows_the_account_is_not_told_away(aws_lab, listed):
+def test_unknown_account_keeps_stateless_lab(aws_lab, listed):
     """`aws` was missing when it was made, and the login of today may be another's."""
     place, down = aws_lab(None)
     listed.az('[ "$1" = sts ] && echo 222222222222; exit 0', name="aws")
@@ -84,7 +84,7 @@ def test_a_lab_without_a_state_of_which_nobody_knows_the_account_is_not_told_awa
         assert (place.directory / JOURNAL).exists()
 
 
-def test_a_lab_without_a_state_is_not_told_away_by_a_login_that_nobody_knows(aws_lab, listed):
+def test_unidentified_login_keeps_stateless_lab(aws_lab, listed):
     place, down = aws_lab("111111111111")
     listed.az('[ "$1" != sts ]', name="aws")
     said = down(1)
@@ -103,7 +103,7 @@ def test_a_lab_without_a_state_is_not_told_away_by_a_login_that_nobody_knows(aws
         ("111111111111", "", "which account the login is of .* `aws sts get-caller-identity` works"),
     ],
 )
-def test_up_makes_nothing_anew_where_an_empty_answer_proves_nothing(aws_lab, listed, owner, today, words):
+def test_up_refuses_when_empty_answer_proves_nothing(aws_lab, listed, owner, today, words):
     """What an earlier call made would be paid for twice."""
     place, _ = aws_lab(owner)
     listed.az(f'[ "$1" != sts ] || echo {today}', name="aws")
@@ -111,7 +111,7 @@ def test_up_makes_nothing_anew_where_an_empty_answer_proves_nothing(aws_lab, lis
         must_not_be_there(Work(place, "aws-zones", yes=True), known(place))
 
 
-def test_a_journal_that_is_an_older_copy_does_not_tell_a_lab_away(made, listed):
+def test_restored_older_journal_keeps_lab(made, listed):
     """It is of before the making, as somebody put it back from a copy; the state is gone."""
     journal = made.directory / JOURNAL
     journal.write_text(journal.read_text().splitlines(keepends=True)[0])
@@ -127,7 +127,7 @@ def test_a_journal_that_is_an_older_copy_does_not_tell_a_lab_away(made, listed):
     assert entries_of(made.id) == []
 
 
-def test_what_an_earlier_removal_left_tells_no_later_lab_away(made, listed):
+def test_earlier_interrupted_removal_does_not_cover_later_lab(made, listed):
     """That one's directory was being taken away when it crashed; this one's is gone as a whole."""
     shutil.rmtree(made.directory)
     removed(made.directory).mkdir()
@@ -146,7 +146,7 @@ def test_up_begins_nothing_beside_a_state(made, tmp_path):
         LabPlace(made.directory).begin(find(tmp_path / "infra", "azure-nat"), "tofu")
 
 
-def test_where_a_lab_is_counts_all_that_was_ever_known(made, listed):  # noqa: ARG001 - it registers it
+def test_register_keeps_every_known_tag(made, listed):  # noqa: ARG001 - it registers it
     made.note("where", owner="0-1", regions=[], tag="other-nat")
     register.note(made, may_exist=False)
     older = LabPlace(made.directory)

@@ -23,7 +23,7 @@ def removed(person):
     person.nothing_is_left()
 
 
-def test_a_state_that_is_printed_is_kept_and_the_next_up_takes_it(person):
+def test_printed_state_is_kept_and_reused(person):
     (person.cloud / "no-room").touch()
     said = person.up(code=1)
     no_words_of_a_cloud(said)
@@ -46,7 +46,7 @@ def on_own_disk(person, directory, size):
     )
 
 
-def test_on_a_disk_that_fills_what_is_printed_has_room_that_was_set_aside(person):
+def test_reserved_space_keeps_printed_state_on_full_disk(person):
     person("plan", *GIVEN[:-1])
     on_own_disk(person, person.place, "48m")
     (person.cloud / "no-room").write_text(f"{person.place}/filler")
@@ -62,7 +62,7 @@ def test_on_a_disk_that_fills_what_is_printed_has_room_that_was_set_aside(person
     removed(person)
 
 
-def test_what_is_printed_after_we_were_killed_is_kept_by_the_next_call(person):
+def test_next_call_keeps_state_printed_after_kill(person):
     (person.cloud / "no-room").touch()
     (person.cloud / "hold").write_text(SERVER)
     process = person.popen("up", *GIVEN)
@@ -79,7 +79,7 @@ def test_what_is_printed_after_we_were_killed_is_kept_by_the_next_call(person):
 
 
 @pytest.mark.parametrize("verb", ["up", "down"])
-def test_where_it_has_no_room_beside_the_lab_it_is_kept_elsewhere(person, verb):
+def test_printed_state_goes_to_user_state_directory(person, verb):
     person("plan", *GIVEN[:-1])
     root = person.place / "labs/azure/zones"
     on_own_disk(person, root, "2m")
@@ -106,7 +106,7 @@ def test_where_it_has_no_room_beside_the_lab_it_is_kept_elsewhere(person, verb):
     assert not kept.exists()
 
 
-def test_it_is_kept_at_home_rather_than_where_a_restart_empties(made, tmp_path, monkeypatch):
+def test_printed_state_prefers_home_over_tmpdir(made, tmp_path, monkeypatch):
     """Another call with another TMPDIR would not find it there either."""
     for name in ("home", "t"):
         (tmp_path / name).mkdir()

@@ -38,7 +38,7 @@ def down(made, listed):
     return call
 
 
-def test_a_state_that_names_things_is_not_empty_because_the_tool_shows_nothing(down, made):
+def test_empty_tool_output_does_not_empty_state(down, made):
     for _ in range(2):
         said = down("""echo '{"format_version": "1.0"}'""")
         assert f"tofu shows nothing of a state, and {made.state_file} names 1 thing" in said
@@ -49,12 +49,12 @@ def test_what_a_wrapper_prints_is_told_as_that(down):
         assert "tofu show -json prints no object of JSON: using 1.12.6" in down("echo using 1.12.6; echo {}")
 
 
-def test_the_state_is_that_of_the_workspace_in_which_the_lab_was_made(down, monkeypatch):
+def test_lab_always_uses_default_workspace(down, monkeypatch):
     monkeypatch.setenv("TF_WORKSPACE", "other")
     assert "no object of JSON: in default" in down("echo in $TF_WORKSPACE")
 
 
-def test_a_removal_that_left_something_is_not_listed_as_one(made):
+def test_list_shows_incomplete_removal(made):
     for kind in ("destroy.started", "destroy.done"):
         made.note(kind)
     assert "half removed: its state names 1 thing" in summary(made.directory, NOW)
@@ -64,7 +64,7 @@ def test_a_removal_that_left_something_is_not_listed_as_one(made):
     assert "half removed: 2 things of it are left" in summary(made.directory, NOW)
 
 
-def test_what_a_removal_left_in_the_state_is_removed_by_the_next_call(made, listed):
+def test_next_down_removes_remaining_state(made, listed):
     """As a tool leaves that ends well without removing, or a state that was put back since: each call said
     that the next one tries it again, and none did.
     """

@@ -87,7 +87,7 @@ def test_a_key_that_is_there_logs_in(home):
     must_log_in(public(usual), str(usual))
 
 
-def test_a_private_key_that_is_missing_or_anothers_is_refused(home):
+def test_missing_or_mismatched_private_key_is_refused(home):
     make_key(home / "mine")
     make_key(home / "other")
     with pytest.raises(FathometerError, match="it is not the private half of"):
@@ -101,7 +101,7 @@ def test_a_private_key_that_is_missing_or_anothers_is_refused(home):
 
 
 @pytest.mark.usefixtures("agent")
-def test_a_key_with_a_passphrase_has_to_be_in_the_agent(home):
+def test_key_with_passphrase_must_be_in_agent(home):
     key = home / "closed"
     make_key(key, "-N", "open")
     with pytest.raises(FathometerError, match=f"{key} has a passphrase.*; `ssh-add {key}`"):
@@ -156,7 +156,7 @@ def behind(tmp_path, monkeypatch):
 DENIED = "echo 'u@192.0.2.1: Permission denied (publickey).' >&2; exit 255"
 
 
-def test_a_login_that_is_refused_is_told_before_patience_ends(behind, tmp_path, monkeypatch):
+def test_refused_login_is_reported_before_timeout(behind, tmp_path, monkeypatch):
     """It took five silent minutes, and was told as a host that does not answer (a stranger)."""
     monkeypatch.setattr(keys, "REFUSED_S", 0.0)
     refusal = r"the jump host 192.0.2.1 answers, and refuses the login \(u@192.0.2.1: Permission denied"
@@ -165,7 +165,7 @@ def test_a_login_that_is_refused_is_told_before_patience_ends(behind, tmp_path, 
     assert "-i /k -o IdentitiesOnly=yes -l u 192.0.2.1` shows which it tries" in told.value.remedy
 
 
-def test_who_waits_is_told_why_and_a_user_that_is_made_late_logs_in(behind, tmp_path):
+def test_waiting_shows_reason_until_login_succeeds(behind, tmp_path):
     said = []
     counts = f"echo >>{tmp_path}/n; n=$(grep -c '' {tmp_path}/n); "
     first = "[ $n -gt 2 ] || { echo 'ssh: Connection reset by peer' >&2; exit 255; }; "

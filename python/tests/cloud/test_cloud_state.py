@@ -36,7 +36,7 @@ def removed(person):
     person.nothing_is_left()
 
 
-def test_a_registry_that_is_away_makes_no_state_lost(person, root):
+def test_offline_registry_does_not_lose_state(person, root):
     set_aside(root)
     person.machine.run(f"rm -r {root}/.terraform")
     (person.cloud / "offline").touch()
@@ -47,7 +47,7 @@ def test_a_registry_that_is_away_makes_no_state_lost(person, root):
     removed(person)
 
 
-def test_a_disk_that_is_still_full_makes_no_state_lost(person, root):
+def test_full_disk_does_not_lose_state(person, root):
     set_aside(root)
     kept = person.cloud.parent / "kept"
     # The machine's own: a few pages, all of them taken.
@@ -67,7 +67,7 @@ def test_a_disk_that_is_still_full_makes_no_state_lost(person, root):
 
 
 @pytest.mark.usefixtures("root")
-def test_a_disk_that_is_full_in_down_is_named(person):
+def test_full_disk_during_down_is_named(person):
     """The tool ends with exit code 1, and its words had no room either."""
     logs = person.place / "logs"
     person.machine.run(
@@ -82,7 +82,7 @@ def test_a_disk_that_is_full_in_down_is_named(person):
     removed(person)
 
 
-def test_ctrl_c_while_a_state_is_taken_back_makes_it_not_lost(person, root):
+def test_interrupted_state_recovery_does_not_lose_state(person, root):
     set_aside(root)
     (person.cloud / "hold-push").touch()
     process = person.popen("down", "azure-zones", "--yes")
@@ -95,13 +95,13 @@ def test_ctrl_c_while_a_state_is_taken_back_makes_it_not_lost(person, root):
     removed(person)
 
 
-def test_a_torn_state_is_no_reason_to_refuse_the_one_that_was_set_aside(person, root):
+def test_set_aside_state_replaces_torn_state(person, root):
     set_aside(root)
     (root / "terraform.tfstate").write_text('{"version": 4, "res')
     removed(person)
 
 
-def test_what_the_tool_refuses_to_take_back_is_lost_until_it_takes_one(person, root):
+def test_refused_state_counts_as_lost_until_replaced(person, root):
     whole = (root / "terraform.tfstate").read_text()
     (root / "errored.tfstate").write_text(EMPTY)
     assert REFUSED in person("down", "azure-zones", "--yes", code=1)
@@ -113,7 +113,7 @@ def test_what_the_tool_refuses_to_take_back_is_lost_until_it_takes_one(person, r
 
 
 @pytest.mark.parametrize("text", [None, EMPTY, '{"version": 4, "res', *NO_STATES])
-def test_a_state_that_is_put_back_is_trusted_again(person, root, text):
+def test_restored_state_is_trusted_again(person, root, text):
     state = root / "terraform.tfstate"
     whole = state.read_text()
     state.unlink() if text is None else state.write_text(text)
@@ -124,7 +124,7 @@ def test_a_state_that_is_put_back_is_trusted_again(person, root, text):
 
 @pytest.mark.parametrize("file", ["terraform.tfstate", "errored.tfstate"])
 @pytest.mark.parametrize("is_noted", [True, False], ids=["lineage", "tag"])
-def test_another_labs_state_is_not_taken_for_this_ones(person, root, file, is_noted):
+def test_state_of_another_lab_is_refused(person, root, file, is_noted):
     """`down` of one lab removed another, and said that nothing was left (a stranger)."""
     state, journal = root / "terraform.tfstate", person.place / JOURNAL
     whole = state.read_text()
@@ -148,7 +148,7 @@ def test_another_labs_state_is_not_taken_for_this_ones(person, root, file, is_no
     removed(person)
 
 
-def test_a_lab_that_is_begun_anew_without_its_state_has_another_lineage(person, root):
+def test_rebuilt_lab_gets_new_state_lineage(person, root):
     state = root / "terraform.tfstate"
     before = state.read_text()
     for one in json.loads(before)["resources"]:
@@ -174,7 +174,7 @@ def test_a_lab_that_is_begun_anew_without_its_state_has_another_lineage(person, 
     assert "nothing of it is left" in person("down", "azure-zones", "--yes")
 
 
-def test_an_empty_state_of_a_lab_that_was_made_makes_it_no_second_time(person, root):
+def test_empty_state_does_not_remake_lab(person, root):
     """It is whole, so that nothing but the cloud tells of what is there."""
     state = root / "terraform.tfstate"
     whole = state.read_text()
@@ -197,7 +197,7 @@ def test_an_empty_state_of_a_lab_that_was_made_makes_it_no_second_time(person, r
     removed(person)
 
 
-def test_what_was_begun_in_vain_goes_on_where_nobody_can_ask_the_cloud(person):
+def test_failed_start_resumes_without_cloud_query(person):
     """The tool ended in order, and its state has nothing: that is no state which was lost."""
     group = "azurerm_resource_group.lab"
     (person.cloud / "fail").write_text(json.dumps({group: "AuthorizationFailed"}))
@@ -213,7 +213,7 @@ def test_what_was_begun_in_vain_goes_on_where_nobody_can_ask_the_cloud(person):
 
 
 @pytest.mark.parametrize("file", ["terraform.tfstate", "errored.tfstate"])
-def test_a_journal_that_a_line_was_taken_out_of_is_no_proof_that_nothing_was_made(person, root, file):
+def test_down_removes_lab_despite_missing_journal_entries(person, root, file):
     (root / "terraform.tfstate").rename(root / file)
     journal = person.place / JOURNAL
     lines = journal.read_text().splitlines(keepends=True)
@@ -221,7 +221,7 @@ def test_a_journal_that_a_line_was_taken_out_of_is_no_proof_that_nothing_was_mad
     removed(person)
 
 
-def test_a_half_made_lab_whose_state_is_gone_is_not_begun_anew(person):
+def test_partial_lab_with_missing_state_is_not_remade(person):
     """Its making failed, so that no entry says that it was ever there."""
     (person.cloud / "fail").write_text(json.dumps({SERVER: "SkuNotAvailable"}))
     person.up(code=1)

@@ -30,7 +30,7 @@ def entries_of(lab_id):
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["directory", "gone"])
-def test_a_login_that_is_another_by_the_end_proves_nothing(aws_lab, listed, tmp_path, kept):
+def test_login_change_during_check_proves_nothing(aws_lab, listed, tmp_path, kept):
     """`aws` told of none at first, and of another account after the questions: that one has nothing of it."""
     place, down = aws_lab("111111111111")
     if not kept:
@@ -44,7 +44,7 @@ def test_a_login_that_is_another_by_the_end_proves_nothing(aws_lab, listed, tmp_
     assert place.directory.exists() == kept
 
 
-def test_files_without_a_guard_are_not_used_by_a_login_that_nobody_knows(aws_lab, listed):
+def test_unguarded_lab_refuses_unidentified_login(aws_lab, listed):
     """Of an earlier version, whose provider lets in whatever login it gets: a state was emptied."""
     place, _ = aws_lab("111111111111")
     (place.root / "main.tf").write_text('variable "region" {}\n')
@@ -68,7 +68,7 @@ def test_files_without_a_guard_are_not_used_by_a_login_that_nobody_knows(aws_lab
     assert json.loads(place.state_file.read_text()) != THINGS
 
 
-def test_a_journal_that_is_an_older_copy_has_nothing_made_a_second_time(made, listed, monkeypatch):
+def test_older_journal_copy_does_not_remake_lab(made, listed, monkeypatch):
     """What bore its tag was called another lab's, and `--var name=` was advised: paid for twice."""
     journal = made.directory / JOURNAL
     journal.write_text(journal.read_text().splitlines(keepends=True)[0])
@@ -91,7 +91,7 @@ def test_a_journal_that_is_an_older_copy_has_nothing_made_a_second_time(made, li
     assert work.emptied_state() == "is empty"
 
 
-def test_an_account_of_today_does_not_prove_where_an_earlier_call_made_it(aws_lab, listed):
+def test_current_account_does_not_prove_earlier_location(aws_lab, listed):
     """The plan of the later call says where it would make it; where the earlier one did nobody noted."""
     place, _ = aws_lab(None)
     listed.az('[ "$1" != sts ] || echo 222222222222', name="aws")
@@ -112,7 +112,7 @@ while True:
 """
 
 
-def test_a_tool_that_still_works_may_write_a_state_that_names_things(made, listed):
+def test_down_rereads_state_after_waiting_for_tool(made, listed):
     """It was looked at before the tool was waited for, and the cloud lists what is new some time later."""
     (made.directory / JOURNAL).unlink()
     made.state_file.unlink()
@@ -134,7 +134,7 @@ def test_a_tool_that_still_works_may_write_a_state_that_names_things(made, liste
     assert len(entries_of(made.id)) == 1
 
 
-def test_of_two_states_the_one_that_was_set_aside_is_named_first(made, listed):
+def test_set_aside_state_is_pushed_first(made, listed):
     """It is newer: after a `destroy` of the other the tool would refuse it."""
     (made.directory / JOURNAL).unlink()
     aside = made.root / "errored.tfstate"
@@ -150,7 +150,7 @@ def test_of_two_states_the_one_that_was_set_aside_is_named_first(made, listed):
     assert "push" not in said
 
 
-def test_a_state_that_was_kept_elsewhere_is_not_told_away_with_the_journal(made, listed, tmp_path):
+def test_missing_journal_keeps_state_stored_elsewhere(made, listed, tmp_path):
     """Its disk was full, and somebody made room by taking the journal away, or all of the directory."""
     (made.directory / JOURNAL).unlink()
     made.state_file.unlink()
@@ -172,7 +172,7 @@ def test_a_state_that_was_kept_elsewhere_is_not_told_away_with_the_journal(made,
     assert NOTHING in listed(*down)
 
 
-def test_a_state_that_only_the_tools_words_have_is_taken_back(made, listed):
+def test_printed_state_is_recovered_from_log(made, listed):
     """No disk had room for it. `down --by-state` trusted the one before, and took those words away."""
     printed = made.logs / "apply.printed"
     printed.write_text(json.dumps({"@message": "Emergency state dump", "state": THINGS}))
@@ -189,7 +189,7 @@ def test_a_state_that_only_the_tools_words_have_is_taken_back(made, listed):
     assert f"{made.aside} names 2 things in the subscription 0-1" in said
 
 
-def test_a_state_that_is_encrypted_is_no_empty_one(made, listed):
+def test_encrypted_state_is_not_empty(made, listed):
     """By OpenTofu's TF_ENCRYPTION: without the tool nobody knows what it names."""
     made.state_file.write_text(
         json.dumps({"serial": 3, "lineage": "x", "encrypted_data": "AAAA", "encryption_version": "v0"})
@@ -204,7 +204,7 @@ def test_a_state_that_is_encrypted_is_no_empty_one(made, listed):
     assert len(entries_of(made.id)) == 1
 
 
-def test_a_directory_without_journal_does_not_stay_in_the_way(made, listed):
+def test_directory_without_journal_can_be_removed(made, listed):
     """`up` begins nothing beside a state, and `down` had forgotten the lab."""
     (made.directory / JOURNAL).unlink()
     made.state_file.write_text('{"version": 4, "resources": []}')
@@ -224,7 +224,7 @@ def test_a_directory_without_journal_does_not_stay_in_the_way(made, listed):
     assert entries_of(made.id) == []
 
 
-def test_an_entry_that_cannot_be_read_is_not_overwritten(made, listed):
+def test_unreadable_entry_is_not_overwritten(made, listed):
     """A newer fathom's was replaced by one that says less than it."""
     file = register.file_of(made)
     text = json.dumps({"format": 2, "of": "tomorrow"})
@@ -243,7 +243,7 @@ def test_an_entry_that_cannot_be_read_is_not_overwritten(made, listed):
     assert f"holds none, and {file}, which may be of it, cannot be read" in said
 
 
-def test_the_end_of_a_removal_says_no_more_than_it_knows(made, listed):
+def test_resumed_removal_does_not_claim_nothing_left(made, listed):
     """`--by-state` had removed it, which asks no cloud, and was killed."""
     register.forget(made)
     made.directory.rename(removed(made.directory))
@@ -254,7 +254,7 @@ def test_the_end_of_a_removal_says_no_more_than_it_knows(made, listed):
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_killed_before_it_is_noted_that_something_was_made(person):
+def test_kill_before_noting_resources_still_requires_proof(person):
     """With everything removed it counted as a lab whose making left nothing, of which no proof is asked."""
     del person.env["ARM_SUBSCRIPTION_ID"]
     (person.cloud / "fail").write_text(json.dumps({SERVER: "SkuNotAvailable"}))
@@ -264,7 +264,7 @@ def test_killed_before_it_is_noted_that_something_was_made(person):
     assert NOTHING not in said.replace(f"that {NOTHING}", "")
 
 
-def test_a_making_whose_state_nobody_could_read_was_not_in_vain(made):
+def test_unreadable_state_counts_as_possibly_made(made):
     made.note("apply.started")
     made.note("apply.failed", code=1)
     assert made.begun_in_vain

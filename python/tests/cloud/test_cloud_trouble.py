@@ -43,7 +43,7 @@ def no_secret(person, said):
 @pytest.mark.parametrize(
     ("words", "remedy"), [(QUOTA, "ask the cloud for more processors"), (SIZE, "name another size")]
 )
-def test_what_the_cloud_refuses_is_told_in_its_words_and_the_half_is_removed(person, words, remedy):
+def test_cloud_refusal_is_quoted_and_partial_lab_removed(person, words, remedy):
     (person.cloud / "fail").write_text(json.dumps({SERVER: words}))
     said = person.up(code=1)
     assert words.split("\n")[1] in said
@@ -57,7 +57,7 @@ def test_what_the_cloud_refuses_is_told_in_its_words_and_the_half_is_removed(per
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_it_goes_on_when_there_is_room_again_and_makes_nothing_twice(person):
+def test_up_resumes_after_quota_without_duplicates(person):
     (person.cloud / "fail").write_text(json.dumps({SERVER: QUOTA}))
     person.up(code=1)
     (person.cloud / "fail").unlink()
@@ -85,7 +85,7 @@ def test_a_login_that_is_refused(person):
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_a_secret_that_a_killed_call_left_in_a_log_is_gone_after_the_next(person):
+def test_next_call_removes_secret_from_logs(person):
     (person.cloud / "no-login").write_text(LOGIN)
     person.killed("after", "plan.started", "up", *GIVEN)
     # What a tool wrote that was killed with it.
@@ -96,7 +96,7 @@ def test_a_secret_that_a_killed_call_left_in_a_log_is_gone_after_the_next(person
 
 @pytest.mark.usefixtures("without_hosts")
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_reaches_the_tool_once_and_what_exists_is_said(person, sign):
+def test_signal_reaches_tool_once_and_reports_resources(person, sign):
     (person.cloud / "hold").write_text(SERVER)
     (person.cloud / "slow").touch()
     process = person.popen("up", *GIVEN)
@@ -115,7 +115,7 @@ def test_a_signal_reaches_the_tool_once_and_what_exists_is_said(person, sign):
     person.nothing_is_left()
 
 
-def test_a_host_that_is_made_anew_is_known_anew(person):
+def test_host_replaced_by_plan_gets_new_key(person):
     """At its old address it has another key, which `run` took for somebody else's."""
     person.up()
     (person.cloud / "replace").write_text(SERVER)
@@ -128,7 +128,7 @@ def test_a_host_that_is_made_anew_is_known_anew(person):
     person.nothing_is_left()
 
 
-def test_a_host_that_vanished_and_is_made_anew_is_known_anew(person):
+def test_host_recreated_after_deletion_gets_new_key(person):
     """Somebody took it away in the portal, so that no plan removes it; its address is the same."""
     person.up()
     person.deleted(SERVER)
@@ -142,7 +142,7 @@ def test_a_host_that_vanished_and_is_made_anew_is_known_anew(person):
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_a_standard_output_that_is_closed_has_shown_nothing(person):
+def test_closed_stdout_does_not_count_as_shown(person):
     words = [word for word in GIVEN if word != "--yes"]
     said = person.closed("up", *words, code=1)
     assert "what it costs could not be shown" in said
@@ -174,7 +174,7 @@ def test_a_reader_that_has_left_stops_nothing(person):
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_a_cloud_that_cannot_be_asked_before_the_first_thing_is_told(person):
+def test_failed_tag_query_is_reported_before_making(person):
     """`az` waits for a login, say: it was silent, and the lab was made beside another."""
     az = person.cloud.parent / "bin/az"
     program = az.readlink()
@@ -191,7 +191,7 @@ def test_a_cloud_that_cannot_be_asked_before_the_first_thing_is_told(person):
     person.nothing_is_left()
 
 
-def test_a_key_that_opens_no_host_is_refused_before_one_is_made(person):
+def test_unusable_key_is_refused_before_making_hosts(person):
     (person.home / ".ssh/id_ed25519").rename(person.home / "elsewhere")
     said = person("plan", *GIVEN[:-1])
     assert "`fathom cloud up azure-zones` would be refused: the private key of" in said
@@ -215,7 +215,7 @@ def test_two_at_once_are_refused(person):
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_what_could_not_be_looked_for_is_no_success(person):
+def test_down_fails_when_cloud_cannot_be_queried(person):
     person.up()
     (person.cloud.parent / "bin/az").unlink()
     said = person("down", "azure-zones", "--yes", code=1)

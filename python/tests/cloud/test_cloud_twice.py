@@ -28,7 +28,7 @@ def refused(tmp_path, up_here, somebody):
     return str(error.value)
 
 
-def test_a_second_lab_of_a_name_is_refused_with_what_to_do(tmp_path, up_here, first, monkeypatch):
+def test_second_lab_of_same_name_is_refused(tmp_path, up_here, first, monkeypatch):
     """Without `az` it was begun, and either of them would have removed the other's (a stranger)."""
     said = refused(tmp_path, up_here, io.StringIO())
     there = f"azure-zones --directory {first.directory}`"
@@ -41,7 +41,7 @@ def test_a_second_lab_of_a_name_is_refused_with_what_to_do(tmp_path, up_here, fi
         up_here(tmp_path / "second", io.StringIO("y\n"))
 
 
-def test_of_two_that_begin_at_one_moment_one_is_made(tmp_path, up_here, monkeypatch):
+def test_simultaneous_labs_of_one_name_make_one(tmp_path, up_here, monkeypatch):
     """The other one was not there yet when it was looked for."""
     monkeypatch.setenv("ARM_SUBSCRIPTION_ID", "0-1")
     first = LabPlace(tmp_path / "first")
@@ -59,7 +59,7 @@ def test_of_two_that_begin_at_one_moment_one_is_made(tmp_path, up_here, monkeypa
         up_here(tmp_path / "second", io.StringIO())
 
 
-def test_one_whose_directory_is_gone_is_asked_for_where_nobody_else_can_tell(tmp_path, up_here, first):
+def test_missing_directory_of_same_name_blocks_second_lab(tmp_path, up_here, first):
     shutil.rmtree(first.directory)
     said = refused(tmp_path, up_here, io.StringIO("y\n"))
     assert (

@@ -48,7 +48,7 @@ def planned(tag="fathom-zones", **variables):
     return document, [Resource("a", "t", {"tags": {"fathom-lab": tag}})], tag
 
 
-def test_what_is_left_is_asked_of_the_clouds_own_command():
+def test_leftovers_are_queried_with_provider_cli():
     (group, _) = commands_for(Where("azure"), "x-zones")
     assert group == ["az", "group", "list", "--tag", "fathom-lab=x-zones", "--query", "[].id", "-o", "tsv"]
     assert [c[-2:] for c in commands_for(Where("azure", "s-1"), "x")] == [["--subscription", "s-1"]] * 2
@@ -70,7 +70,7 @@ def test_regions_that_nobody_named_are_asked_too(begun):
     assert where.known(LabPlace(place.directory)).regions == ("eu-west-2", "eu-west-1", "us-east-1")
 
 
-def test_every_name_and_region_that_it_had_is_looked_for(begun):
+def test_all_earlier_tags_and_regions_are_searched(begun):
     place = begun("aws")
     note(place, *planned("fathom-zones", region="eu-west-2"))
     note(place, *planned("other-zones", region="us-east-1"))
@@ -81,7 +81,7 @@ def test_every_name_and_region_that_it_had_is_looked_for(begun):
     assert len(place.entries) == number
 
 
-def test_a_lab_of_an_earlier_version_is_looked_for_as_then(begun):
+def test_location_of_older_lab_is_reconstructed(begun):
     place = begun("aws")
     place.root.mkdir(parents=True)
     place.set({"region": "eu-west-2"})
@@ -104,7 +104,7 @@ def test_another_account_is_refused_once_something_was_made(begun, tmp_path):
         register.must_be_named(place, "remove the lab")
 
 
-def test_a_state_shows_that_something_was_made_where_the_journal_does_not(begun):
+def test_existing_state_proves_lab_was_made(begun):
     place = begun("azure")
     place.root.mkdir(parents=True)
     place.note("where", owner="s-1", regions=[], tag="x")
@@ -187,7 +187,7 @@ def test_a_state_that_is_lost_says_nothing(person, text):
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_a_state_that_was_set_aside_and_cannot_be_read_leaves_the_older_one_untrusted(person):
+def test_unreadable_set_aside_state_distrusts_older_state(person):
     """A full disk leaves `errored.tfstate` empty: what it should have said nobody knows but the cloud."""
     person.up()
     state = person.place / "labs/azure/zones/terraform.tfstate"
@@ -212,7 +212,7 @@ def test_a_full_disk_is_told(begun, monkeypatch):
         place.note("apply.done")
 
 
-def test_a_full_disk_tears_no_settings_and_is_named(begun, monkeypatch):
+def test_full_disk_keeps_old_settings(begun, monkeypatch):
     place = begun("azure")
     place.root.mkdir(parents=True)
     place.set({"size": "small"})
@@ -226,7 +226,7 @@ def test_a_full_disk_tears_no_settings_and_is_named(begun, monkeypatch):
     assert LabPlace(place.directory).settings == {"size": "small"}
 
 
-def test_a_journal_that_is_damaged_is_told_as_the_labs(begun):
+def test_damaged_journal_names_lab_and_remedy(begun):
     place = begun("azure")
     (place.directory / "journal.jsonl").write_text('{"kind": "cloud.beg\n{"kind": "apply.done"}\n')
     with pytest.raises(
@@ -236,7 +236,7 @@ def test_a_journal_that_is_damaged_is_told_as_the_labs(begun):
 
 
 @pytest.mark.usefixtures("without_hosts")
-def test_a_name_that_somebody_else_has_is_told_before_anything_is_made(person):
+def test_taken_lab_name_is_refused_before_making(person):
     theirs = person.cloud / "things/theirs"
     theirs.write_text(TAG)
     person.before["things"] = [theirs.name]

@@ -51,7 +51,7 @@ def cleaned(secret, text):
 
 
 @given(SECRETS, st.sampled_from(sorted(WAYS)), AROUND, AROUND)
-def test_a_secret_is_found_in_any_writing_at_any_place(secret, way, before, after):
+def test_secret_is_redacted_in_any_encoding(secret, way, before, after):
     written = WAYS[way](secret)
     # A separator, so that it is known what it was written beside.
     said = cleaned(secret, f"{before} {written} {after}")
@@ -63,7 +63,7 @@ def test_a_secret_is_found_in_any_writing_at_any_place(secret, way, before, afte
 @example("000000 ", "plain", 1)
 @example(" 000000", "plain", 1)
 @given(SECRETS, st.sampled_from(["plain", "Go's JSON", "Python's JSON", "base64"]), st.integers(1, 39))
-def test_a_secret_is_found_that_a_line_ends_in(secret, way, at):
+def test_secret_split_across_lines_is_redacted(secret, way, at):
     signs = [WAYS[way](char) for char in secret] if way != "base64" else list(WAYS[way](secret))
     at = min(at, len(signs) - 1)
     halves = "".join(signs[:at]), "".join(signs[at:])
@@ -75,7 +75,7 @@ def test_a_secret_is_found_that_a_line_ends_in(secret, way, at):
 
 
 @given(SECRETS)
-def test_a_secret_in_an_object_is_found_and_the_object_stays_one(secret):
+def test_redaction_keeps_json_structure(secret):
     line = json.dumps({"type": "diagnostic", "diagnostic": {"severity": "error", "detail": f"a {secret} b"}})
     found = Withheld({"A_TOKEN": secret, "B_TOKEN": "diagnostic"}).value(json.loads(line))
     assert found["type"] == "diagnostic"
@@ -97,7 +97,7 @@ def test_none_takes_for_ever(secret):
     assert "[A_TOKEN]" in cleaned(secret, f"x{secret}x")
 
 
-def test_a_short_secret_is_taken_where_it_is_no_word():
+def test_short_secret_is_redacted_unless_ordinary_word():
     assert (
         cleaned("a1b2", 'it was a1b2, "a1b2" and TOKEN=a1b2')
         == 'it was [A_TOKEN], "[A_TOKEN]" and TOKEN=[A_TOKEN]'
@@ -173,5 +173,5 @@ def test_what_only_sounds_so_is_none(name):
         ("TF_ENCRYPTION", 'key_provider "pbkdf2" "lab" { passphrase = "correct+horse==" }'),
     ],
 )
-def test_a_password_within_a_connection_string_is_a_secret_by_itself(name, value):
+def test_password_in_connection_string_is_redacted(name, value):
     assert Withheld({name: value}).text("it refused correct+horse== of lab") == f"it refused [{name}] of lab"

@@ -9,7 +9,7 @@ import pytest
 from support.forked import Forked
 
 
-def test_a_signal_to_a_program_whose_end_was_not_told_yet_is_none(tmp_path, forker):
+def test_signal_after_unreported_exit_is_ignored(tmp_path, forker):
     """Between its end and the word of it `kill` found nobody, and a test failed at its cleaning up."""
     process = forker.popen("", env=os.environ, cwd=tmp_path)
     process.communicate(timeout=60)
@@ -22,7 +22,7 @@ def test_a_signal_to_a_program_whose_end_was_not_told_yet_is_none(tmp_path, fork
         untold.send_signal(0)
 
 
-def test_a_program_that_says_no_more_and_does_not_end_is_not_waited_for(tmp_path, forker):
+def test_communicate_times_out_after_closed_output(tmp_path, forker):
     program = "import os, signal; print('x', flush=True); os.close(1); os.close(2); signal.pause()"
     process = forker.popen(program, env=os.environ, cwd=tmp_path)
     assert (process.stdout.read(), process.stderr.read()) == ("x\n", "")

@@ -112,14 +112,14 @@ def test_connections_in_the_place_of_others(tmp_path):
     assert (c.connections, c.not_established, c.extra_connections, c.reconnections_a_second) == (5, 1, 1, 1)
 
 
-def test_the_first_connection_to_a_fallback_takes_nobody_s_place(tmp_path):
+def test_first_fallback_connection_is_not_extra(tmp_path):
     """Its target had one, which is gone; the fallback had none."""
     events = [*opening(0, 0), closed(0, 5), *opening(1, 6, OTHER), closed(1, 7), *opening(2, 8, OTHER)]
     c = open_recording(recorded(tmp_path / "r", [(0, 0, MS)], events)).client
     assert (c.connections, c.extra_connections) == (3, 1)
 
 
-def test_what_fell_due_before_a_kill_is_counted_before_it_is_recovered(tmp_path):
+def test_killed_run_counts_due_from_progress_file(tmp_path):
     """As `fathom recording summary` counts it: by the file that the application writes each second."""
     directory = story(tmp_path / "r", ended=False)
     (directory / ".progress").write_text('{"due":51}')
@@ -129,7 +129,7 @@ def test_what_fell_due_before_a_kill_is_counted_before_it_is_recovered(tmp_path)
     assert open_recording(directory).client.due == 40
 
 
-def test_trouble_ends_with_the_first_answer_after_which_all_goes_well(tmp_path):
+def test_trouble_ends_at_first_lasting_answer(tmp_path):
     """Requests 10 to 14 are one trouble: from 10 to the answer to 15. 30 is more than 10 s later: another,
     and the recording ends before it is known to be over.
     """
@@ -149,20 +149,20 @@ def troubled(directory, *numbers, until, waited=()):
 
 
 @pytest.mark.parametrize(("second", "times", "longest_s"), [(21, 1, 12), (22, 2, 1)])
-def test_what_goes_wrong_again_within_ten_seconds_is_one_trouble(tmp_path, second, times, longest_s):
+def test_failures_within_ten_seconds_are_one_trouble(tmp_path, second, times, longest_s):
     """Whatever is answered in between: by hand, from 10 to the answer to 22; or 10 to 11 and 22 to 23."""
     c = troubled(tmp_path / "r", 10, second, until=40)
     assert (c.recover.count, c.recover.max_ns) == (times, longest_s * S + MS)
 
 
-def test_ten_seconds_begin_with_the_answer_and_not_with_what_was_asked_before(tmp_path):
+def test_ten_seconds_start_at_late_answer(tmp_path):
     """What was due in the trouble may be answered late: the answer came at 18, and 22 is within 4 s of it."""
     c = troubled(tmp_path / "r", 10, 22, until=40, waited=[(11, 7 * S)])
     assert (c.recovered, c.recover.count, c.recover.max_ns) == (True, 1, 13 * S + MS)
 
 
 @pytest.mark.parametrize(("until", "over"), [(22, False), (23, True)])
-def test_it_is_over_only_where_the_recording_says_so_for_ten_seconds(tmp_path, until, over):
+def test_recovery_needs_ten_recorded_seconds(tmp_path, until, over):
     """The answer to 11 came 1 ms after 11: that all went well for 10 s, the request of 22 is the first to
     tell.
     """
@@ -170,7 +170,7 @@ def test_it_is_over_only_where_the_recording_says_so_for_ten_seconds(tmp_path, u
     assert (c.recovered, c.recover.count) == (over, int(over))
 
 
-def test_a_trouble_that_is_not_over_is_no_recovery(tmp_path):
+def test_unfinished_trouble_is_not_recovery(tmp_path):
     events = [*opening(0, 0), failed(2, S), ended(2, "ambiguous", S)]
     c = open_recording(recorded(tmp_path / "r", [(0, 0, MS), (1, 0, MS)], events)).client
     assert (c.due, c.recovered, c.recover.count, c.recover.max_ns) == (3, False, 0, None)
@@ -206,7 +206,7 @@ def asked(root, **tags):
 
 
 @pytest.mark.parametrize("tags", [{}, {"fabric-truth": "study-1-2"}])
-def test_of_a_study_that_went_on_it_is_the_truth_of_its_last_fabric_that_tells(tmp_path, tags):
+def test_resumed_study_uses_last_fabric_truth(tmp_path, tags):
     """The first was killed: its cut ended with it, and its truth has no end. Of the second one cut of 10 s,
     of which seven requests could not be served.
     """
@@ -215,7 +215,7 @@ def test_of_a_study_that_went_on_it_is_the_truth_of_its_last_fabric_that_tells(t
     assert asked(tmp_path, **tags) == 7
 
 
-def test_of_two_fabrics_it_is_the_one_that_the_recording_names(tmp_path):
+def test_recording_selects_its_named_fabric(tmp_path):
     made(tmp_path, "study-1", 80, (110, 10), ended_s=1000, scenario="one")
     made(tmp_path, "study-2", 81, (110, 20), ended_s=1000, scenario="other")
     assert asked(tmp_path, **{"fabric-truth": "study-1"}) == 7
@@ -232,7 +232,7 @@ def test_what_a_kill_took_is_not_known(tmp_path):
 
 
 @pytest.mark.parametrize(("answered", "agrees"), [(35, True), (36, False)])
-def test_a_count_of_its_own_that_differs_is_seen(tmp_path, answered, agrees):
+def test_client_count_mismatch_is_detected(tmp_path, answered, agrees):
     counts = {"due": 40, "answered": answered, "failed": 1, "ambiguous": 2, "shed": 1, "fallback": 1}
     c = open_recording(story(tmp_path / "r", at(40, "client.ended", result=counts))).client
     assert c.agrees == agrees

@@ -49,7 +49,7 @@ DROPS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
 @pytest.mark.parametrize("engine", [pytest.param(e, marks=DROPS if e == "spark" else ()) for e in ENGINES])
-def test_an_engine_counts_what_the_scan_counts_bit_by_bit(recordings, engine, tmp_path, monkeypatch):
+def test_engine_rollup_equals_local_scan(recordings, engine, tmp_path, monkeypatch):
     if engine == "spark":
         tool("java")
         # A short life: what it compiles well, and collects at once, never pays.
@@ -81,7 +81,7 @@ def test_an_unknown_engine_is_wrong_usage(recordings):
 @pytest.mark.parametrize(
     ("engine", "module"), [("duckdb", "ibis"), ("clickhouse", "chdb"), ("spark", "pyspark")]
 )
-def test_a_missing_engine_is_told_with_the_command_that_installs_it(recordings, monkeypatch, engine, module):
+def test_missing_engine_error_gives_install_command(recordings, monkeypatch, engine, module):
     # Python's own way to say that a module cannot be imported.
     monkeypatch.setitem(__import__("sys").modules, module, None)
     with pytest.raises(FathometerError) as refused:

@@ -87,7 +87,7 @@ def test_lattes_histogram_is_within_a_microsecond(fathom, measured, tmp_path):
         assert summary.histogram.quantile(q).value_ns == pytest.approx(exact, abs=1_000 + exact * 0.002)
 
 
-def test_lattes_histogram_ends_where_latte_was_told_to_end_it(fathom, measured, tmp_path):
+def test_latte_histogram_is_capped_as_requested(fathom, measured, tmp_path):
     work, _, rows = measured
     cap_us = int(np.quantile(rows["rtt_ns"], 0.9) // 1_000)
     export = [fathom, "recording", "export", work / "recording", "--format", "latte"]

@@ -39,7 +39,7 @@ def test_the_golden_files_agree():
 
 
 @given(st.integers(0, MAX_NS))
-def test_a_bucket_is_as_defined_and_holds_its_value(value):
+def test_bucket_matches_definition_and_contains_value(value):
     bucket = int(bucket_of([value])[0])
     assert bucket == by_definition(value)
     low, end = bucket_low([bucket, bucket + 1]).tolist()
@@ -54,7 +54,7 @@ def test_merging_is_the_histogram_of_both(a, b, shift):
 
 
 @given(VALUES, st.floats(0.001, 0.9999), st.integers(0, 5))
-def test_a_quantile_holds_the_exact_one_within_its_bounds(values, q, shift):
+def test_exact_quantile_lies_within_bounds(values, q, shift):
     exact = sorted(values)[min(max(math.ceil(q * len(values)), 1), len(values)) - 1]
     found = Histogram.of(values, shift).quantile(q)
     assert found.low_ns <= exact <= found.high_ns

@@ -40,7 +40,7 @@ def honest(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_costs_little_memory_and_is_one_line(name, honest, tmp_path):
+def test_malicious_file_is_refused_within_memory_limit(name, honest, tmp_path):
     content = ATTACKS[name]
     (tmp_path / "run.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     done = fathometer("import", "run.csv", "--record", "out", cwd=tmp_path)
@@ -51,7 +51,7 @@ def test_an_attack_costs_little_memory_and_is_one_line(name, honest, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_that_packs_as_measurements_do_is_unpacked(tmp_path):
+def test_well_compressed_measurements_are_unpacked(tmp_path):
     rows = "".join(
         f"{i},,{10**18 + i * 10**9},{10**18 + i * 10**9 + 300_000 + i * 7919 % 9973},\n" for i in range(5000)
     )
@@ -115,7 +115,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_a_file_eight_times_as_long_takes_eight_times_as_long(name, tmp_path):
+def test_import_time_is_linear_in_file_size(name, tmp_path):
     """Expressions looked at the same letters again from each of them: eight times the file took 64 times."""
 
     def cost(n):
@@ -135,7 +135,7 @@ def test_a_file_eight_times_as_long_takes_eight_times_as_long(name, tmp_path):
     assert many < 24 * max(few, 1e-3)
 
 
-def test_each_drop_of_a_log_costs_its_own_rows_only(tmp_path):
+def test_drop_log_import_time_is_linear(tmp_path):
     """Each was looked for in all rows."""
 
     def cost(n):
@@ -169,7 +169,7 @@ def test_names_that_are_no_text_are_cleaned(tmp_path, fathom):
     assert manifest["label"] == "a\ufffd\ufffd[31mb"
 
 
-def test_the_last_row_of_a_table_of_results_is_read(tmp_path):
+def test_last_neper_table_row_is_read(tmp_path):
     path = tmp_path / "n.csv"
     path.write_text(NEPER_TABLE)
     assert importers.read(path).summaries[0].statistics

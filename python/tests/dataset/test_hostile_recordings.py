@@ -22,7 +22,7 @@ def many(tmp_path):
     return tmp_path / "r"
 
 
-def test_each_hostile_recording_is_refused_by_name_and_the_others_are_read(many):
+def test_hostile_recordings_are_refused_and_others_read(many):
     told = []
     found = open_recordings([many], on_error=told.append, counted=True)
     assert {r.directory.name for r in found} == {*SHOWN, "sound"}
@@ -32,7 +32,7 @@ def test_each_hostile_recording_is_refused_by_name_and_the_others_are_read(many)
 
 
 @pytest.mark.parametrize("name", ["events.jsonl", ".lock", "samples-00001.arrows", "samples-00001.parquet"])
-def test_a_pipe_in_a_recording_is_waited_for_by_nobody(name, tmp_path):
+def test_fifo_in_recording_does_not_block(name, tmp_path):
     """Issue 16, row 16."""
     directory = write(tmp_path / "r", lognormal_ns(1, 100))
     (directory / name).unlink(missing_ok=True)

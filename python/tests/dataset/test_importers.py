@@ -52,7 +52,7 @@ def test_every_importer_has_a_case():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_tool_is_recognised_by_its_output_and_by_no_other_importer(name, tmp_path):
+def test_each_tool_output_matches_one_importer(name, tmp_path):
     path = tmp_path / "x"
     path.write_text(CASES[name])
     file = importers.File(path)
@@ -99,7 +99,7 @@ def test_what_is_written_the_rust_half_finds_sound(name, read, fathom, tmp_path)
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("share", [0.15, 0.4, 0.6, 0.8, 0.95])
-def test_a_cut_file_is_refused_in_a_line_or_read_as_far_as_it_goes(name, share, read):
+def test_cut_file_is_read_partly_or_refused(name, share, read):
     text = CASES[name][: int(len(CASES[name]) * share)]
     try:
         imported = read(text, tool=name)
@@ -133,7 +133,7 @@ def test_echo_client_drops_become_closings_and_connections(tmp_path):
 
 
 @pytest.mark.parametrize(("scale", "told"), [(0.001, "milliseconds"), (1000, "nanoseconds"), (0.5, "half")])
-def test_echo_client_units_that_its_stamps_contradict_are_put_right_and_told(read, scale, told):
+def test_echo_client_wrong_units_are_corrected(read, scale, told):
     lines = ECHO.splitlines()
     for i in (1, 2, 4):
         head, _, value = lines[i].rpartition(",")
@@ -195,7 +195,7 @@ def test_psping_rows_say_where_buckets_begin(read):
     assert connects.histogram.mean_ns == pytest.approx(connects.statistics["mean"], rel=0.003)
 
 
-def test_neper_samples_keep_flows_apart_whatever_the_order_of_columns(read):
+def test_neper_flows_survive_any_column_order(read):
     (series,) = read(NEPER).series
     assert series.connection.tolist() == [0, 1, 0]
     assert series.rtt_ns.tolist() == [100_000, 50_000, 99_000]
@@ -205,7 +205,7 @@ def test_neper_samples_keep_flows_apart_whatever_the_order_of_columns(read):
 
 
 @pytest.mark.parametrize("text", [json.dumps(IPERF3), IPERF3_LINES])
-def test_iperf3_is_the_kernels_smoothed_rtt_and_never_samples(read, text):
+def test_iperf3_rtt_is_summary_not_samples(read, text):
     imported = read(text)
     assert imported.series == ()
     (summary,) = imported.summaries
@@ -252,12 +252,12 @@ def test_what_iperf3_carried_is_kept(read, end, intervals, expected):
         assert bool(summary.statistics) == bool(intervals and intervals[0]["streams"])
 
 
-def test_an_iperf3_without_an_rtt_and_without_a_total_is_refused(read):
+def test_iperf3_without_rtt_and_total_is_refused(read):
     with pytest.raises(FathometerError, match=r"neither an rtt nor what was carried|unable to send"):
         read(json.dumps({**IPERF3, "intervals": []}))
 
 
-def test_irtt_round_trips_are_whole_and_losses_keep_their_place(read):
+def test_irtt_keeps_whole_rtts_and_losses(read):
     (series,) = read(json.dumps(IRTT)).series
     assert series.answered.tolist() == [True, False, True]
     assert series.rtt_ns.tolist() == [112_277, 0, 100_000]
@@ -265,7 +265,7 @@ def test_irtt_round_trips_are_whole_and_losses_keep_their_place(read):
     assert any("0 on the way there, 1 on the way back" in n for n in series.notes)
 
 
-def test_flent_pings_are_samples_and_transactions_a_second_are_not(read):
+def test_flent_pings_are_samples_and_rates_summaries(read):
     imported = read(json.dumps(FLENT))
     (icmp,), (udp,) = imported.series, imported.summaries
     assert icmp.rtt_ns.tolist() == [1_500_000, 1_250_000]
@@ -273,7 +273,7 @@ def test_flent_pings_are_samples_and_transactions_a_second_are_not(read):
     assert udp.statistics == {"min": 500_000, "mean": 750_000, "max": 1_000_000}
 
 
-def test_ethr_fields_are_rotated_back_and_right_ones_left_alone(read):
+def test_ethr_rotated_fields_are_corrected(read):
     expected = {"p50": 15_000, "p90": 20_000, "p95": 30_000, "p99": 40_000, "p99_9": 50_000, "p99_99": 60_000,
                 "max": 90_000, "mean": 20_000, "min": 10_000}  # fmt: skip
     (rotated,) = read(json.dumps(ETHR_ROTATED)).summaries
@@ -316,7 +316,7 @@ TABLE = "epoch;rtt;cp\n{a};178.924995;0\n{b};-3;0\n{c};49,5;1\n"
         ),
     ],
 )
-def test_any_table_by_epochs_or_dates_with_decimal_points_or_commas(read, times, first):
+def test_table_accepts_epochs_dates_and_decimal_commas(read, times, first):
     options = Options(time="epoch", rtt="rtt", unit="ms", delimiter=";", missing=("negative",))
     text = TABLE.format(**dict(zip("abc", times, strict=True)))
     (series,) = read(text, options).series
@@ -349,7 +349,7 @@ def dated(order=None):
         ("dmy", ("2016-03-04 21:17", "05.03.2016 21:17"), "2016-03-04T21:17:00Z"),
     ],
 )
-def test_dates_in_the_order_of_the_column_or_of_the_user(read, order, dates, first):
+def test_date_order_comes_from_column_or_option(read, order, dates, first):
     (series,) = read(DATES.format(*dates), dated(order)).series
     assert series.sent_ns[0] == parse_utc(first)
     assert np.diff(series.sent_ns)[0] > 0
@@ -367,7 +367,7 @@ def test_dates_in_the_order_of_the_column_or_of_the_user(read, order, dates, fir
         (None, ("14.10.16 21:17", "15.10.16 21:17"), r"line 3: .*--date-order dmy, mdy or ymd"),
     ],
 )
-def test_a_date_that_can_be_read_in_several_ways_is_asked_about(read, order, dates, says):
+def test_ambiguous_date_is_usage_error(read, order, dates, says):
     # It was taken to have the day first, and every sample of an American's file lay in another month.
     with pytest.raises(FathometerError, match=says) as refused:
         read(DATES.format(*dates), dated(order))
@@ -390,7 +390,7 @@ def test_a_date_that_can_be_read_in_several_ways_is_asked_about(read, order, dat
         ),
     ],
 )
-def test_a_date_that_does_not_fit_is_named_by_its_line(read, order, dates, says):
+def test_mismatched_date_names_its_line(read, order, dates, says):
     with pytest.raises(FathometerError, match=says):
         read(DATES.format(*dates), dated(order))
 
@@ -404,13 +404,13 @@ def test_a_date_that_does_not_fit_is_named_by_its_line(read, order, dates, says)
         (Options(rtt="rtt", unit="ms", delimiter=";"), "--time"),
     ],
 )
-def test_what_the_user_left_out_of_a_table_is_asked_for(read, options, says):
+def test_missing_table_options_are_usage_errors(read, options, says):
     with pytest.raises(FathometerError, match=says) as refused:
         read(TABLE.format(a=1476479820, b=1476480060, c=1476480300), options)
     assert refused.value.exit_code == ExitCode.USAGE
 
 
-def test_the_unit_may_stand_in_the_name_and_contradiction_is_told(read):
+def test_unit_option_overrides_unit_in_column_name(read):
     text = "t,rtt_us\n1476479820,250\n1476479821,260\n"
     (series,) = read(text, Options(time="t", rtt="rtt_us")).series
     assert series.rtt_ns.tolist() == [250_000, 260_000]
@@ -419,12 +419,12 @@ def test_the_unit_may_stand_in_the_name_and_contradiction_is_told(read):
     assert any("names us, --unit says ms" in n for n in other.notes)
 
 
-def test_an_unknown_file_is_refused_with_what_would_do(read):
+def test_unknown_file_error_suggests_csv_import(read):
     with pytest.raises(FathometerError, match=r"not recognised.*fathom import csv"):
         read("hello\n")
 
 
-def test_an_empty_log_is_told_as_what_it_is(read):
+def test_empty_log_is_reported_as_empty(read):
     with pytest.raises(FathometerError, match="it is empty"):
         read("\n", tool="sockperf")
 

@@ -62,7 +62,7 @@ def test_every_row_reads_as_it_was_written(rows, at_once):
 
 
 @pytest.mark.parametrize("derived", [False, True])
-def test_rows_of_which_no_column_is_read_are_counted(tmp_path, derived):
+def test_rows_without_read_columns_are_counted(tmp_path, derived):
     # All of one size, which a batch then has without its column.
     directory = write(tmp_path / "it", lognormal_ns(4, 90), derived=lambda _: derived)
     (closed,) = open_recording(directory).source.closed
@@ -82,11 +82,11 @@ def test_the_columns_are_those_of_the_schema():
 
 
 @pytest.mark.parametrize("name", ["due_ns", "clock_shift_ns", "seq"])
-def test_a_file_without_one_of_the_columns_is_none_of_ours(name):
+def test_missing_column_makes_layout_unknown(name):
     assert not is_known(without_derived(table_of([])).drop_columns([name]).schema)
 
 
-def test_recordings_of_either_layout_and_of_both_say_the_same(tmp_path):
+def test_whole_derived_and_mixed_layouts_read_equal(tmp_path):
     rtt = lognormal_ns(5, 3_000)
     rtt[::50] = UNANSWERED
     noise = np.random.default_rng(6).integers(0, 90_000, len(rtt))
@@ -199,7 +199,7 @@ def values(table):
     return sorted(table.to_pylist(), key=lambda row: (row["connection"], row["seq"]))
 
 
-def test_the_sql_of_the_description_gives_what_version_1_has(by_sql, tmp_path):
+def test_documented_sql_restores_version_1_rows(by_sql, tmp_path):
     golden = ROOT / "schema/golden"
     made = by_sql(golden / "derived")
     assert made.column_names == arrow_schema().names
@@ -209,7 +209,7 @@ def test_the_sql_of_the_description_gives_what_version_1_has(by_sql, tmp_path):
     assert values(by_sql(tmp_path)) == values(edges)
 
 
-def test_the_sql_of_the_description_refuses_what_our_reader_wraps(by_sql, tmp_path):
+def test_documented_sql_fails_where_reader_wraps_overflow(by_sql, tmp_path):
     hostile = of_edges(sent_ns=-(1 << 63), lateness_ns=5)
     pq.write_table(without_derived(hostile), tmp_path / "samples-00000.parquet")
     with pq.ParquetFile(tmp_path / "samples-00000.parquet") as file:

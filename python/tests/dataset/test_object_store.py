@@ -26,7 +26,7 @@ def both(tmp_path_factory):
         yield endpoint, root, upload(endpoint, root, "deep/prefix")
 
 
-def test_a_recording_in_a_store_is_the_same_recording(both):
+def test_stored_recording_equals_local_recording(both):
     _, root, url = both
     here, there = ({r.label: r for r in open_recordings([path], counted=True)} for path in (str(root), url))
     assert here.keys() == there.keys() == {"near", "far"}
@@ -76,7 +76,7 @@ def test_what_is_not_there_is_one_line(url, told):
     assert "\n" not in str(refused.value)
 
 
-def test_an_object_that_was_damaged_in_the_store_is_refused_by_name_and_the_other_is_read(both):
+def test_damaged_object_is_refused_and_others_read(both):
     endpoint, root, _ = both
     url = upload(endpoint, root, "damaged")
     key = "damaged/label=near/date=2025-03-20/a/samples-00000.parquet"

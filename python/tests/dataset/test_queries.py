@@ -37,7 +37,7 @@ def test_each_query_has_its_parts_and_its_end(tmp_path):
     assert known.damage == ()
 
 
-def test_one_query_alone_counts_although_it_is_the_first(tmp_path):
+def test_single_query_is_counted(tmp_path):
     recording(tmp_path / "r", [sure(1, 2, 3)])
     assert read(tmp_path / "r").counted.tolist() == [True]
 
@@ -122,7 +122,7 @@ def a_pipe(file):
         (a_pipe, "cannot be read"),
     ],
 )
-def test_what_cannot_be_read_is_told_and_the_rest_is_read(tmp_path, harm, reason):
+def test_unreadable_query_file_is_damage(tmp_path, harm, reason):
     recording(tmp_path / "r", [sure(1, 2, 3)] * 3)
     harm(tmp_path / "r" / "queries-00000.parquet")
     known = read(tmp_path / "r")
@@ -152,7 +152,7 @@ def test_each_query_is_of_its_connection(tmp_path):
     assert known.idle_ns.tolist() == [NEVER] * 3 + [3 * 10**9 - 3 * MS] * 3
 
 
-def test_a_recording_of_an_earlier_version_has_one_connection(tmp_path):
+def test_older_recording_has_one_connection(tmp_path):
     recording(tmp_path / "r", [sure(1, 2, 3)] * 2)
     file = tmp_path / "r" / "queries-00000.parquet"
     pq.write_table(pq.read_table(file).drop_columns(["connection"]), file)
@@ -175,13 +175,13 @@ def test_what_each_connection_counted_is_found(tmp_path, each, reason):
     assert [d.reason for d in read(tmp_path / "r").damage] == ([reason] if reason else [])
 
 
-def test_a_row_of_a_connection_that_did_not_ask_is_told(tmp_path):
+def test_row_of_unknown_connection_is_damage(tmp_path):
     recording(tmp_path / "r", of_connections(3, 2), connections=2)
     (damage,) = read(tmp_path / "r").damage
     assert damage.reason == "there are rows of connection 2, and 2 asked"
 
 
-def test_what_a_full_disk_lost_is_missing_on_no_connection(tmp_path):
+def test_rows_lost_to_full_disk_are_not_damage(tmp_path):
     told = {"told": 9, "connections": 3, "result": counted(3, 3, 3, unrecorded=1)}
     recording(tmp_path / "r", of_connections(3, 2), **told)
     assert read(tmp_path / "r").damage == ()
@@ -190,7 +190,7 @@ def test_what_a_full_disk_lost_is_missing_on_no_connection(tmp_path):
 @pytest.mark.parametrize("states", [True, False])
 @pytest.mark.parametrize("killed", [True, False])
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_file_that_is_missing_is_told_and_those_after_it_are_read(tmp_path, number, killed, states):
+def test_missing_file_is_damage_and_others_read(tmp_path, number, killed, states):
     rows = [sure(n + 1, 2, 3) for n in range(6)]
     recording(tmp_path / "r", rows, per_file=2, killed=killed, states=states)
     known = read(tmp_path / "r")
@@ -202,13 +202,13 @@ def test_a_file_that_is_missing_is_told_and_those_after_it_are_read(tmp_path, nu
     assert known.ordinals.tolist() == [n for n in range(6) if n // 2 != number]
 
 
-def test_the_last_file_of_a_run_that_was_killed_is_missed_where_its_log_states_it(tmp_path):
+def test_missing_last_file_of_killed_run_is_damage(tmp_path):
     recording(tmp_path / "r", [sure(1, 2, 3)] * 6, per_file=2, killed=True, states=True)
     (tmp_path / "r" / "queries-00002.parquet").unlink()
     assert [d.file for d in read(tmp_path / "r").damage] == ["queries-00002.parquet"]
 
 
-def test_a_file_in_the_middle_that_cannot_be_read_hides_none_after_it(tmp_path):
+def test_unreadable_middle_file_hides_no_later_rows(tmp_path):
     recording(tmp_path / "r", [sure(1, 2, 3)] * 6, per_file=2)
     no_parquet(tmp_path / "r" / "queries-00001.parquet")
     known = read(tmp_path / "r")
@@ -224,7 +224,7 @@ def test_a_file_in_the_middle_that_cannot_be_read_hides_none_after_it(tmp_path):
         (lambda file: flipped(file, 100), "it does not have the checksum its event states"),
     ],
 )
-def test_a_file_that_is_not_what_its_event_states_does_not_count(tmp_path, harm, reason):
+def test_file_contradicting_its_event_is_not_counted(tmp_path, harm, reason):
     recording(tmp_path / "r", [sure(1, 2, 3)] * 6, per_file=2, states=True)
     harm(tmp_path / "r" / "queries-00001.parquet")
     known = read(tmp_path / "r")
@@ -243,7 +243,7 @@ def flipped(file, at):
     ("lost", "reasons"),
     [(0, ["2 rows between others cannot be found, and no event tells why"]), (2, [])],
 )
-def test_what_a_run_that_was_killed_lacks_is_told_unless_its_recovery_did(tmp_path, lost, reasons):
+def test_killed_run_gap_is_damage_unless_recovered(tmp_path, lost, reasons):
     rows = [sure(1, 2, 3, query=n) for n in (0, 1, 4, 5)]
     recording(tmp_path / "r", rows, killed=True, lost=lost)
     known = read(tmp_path / "r")

@@ -87,7 +87,7 @@ def test_ping(fathom, tmp_path, stamped):
     )
 
 
-def test_a_probe_that_is_still_going_reads_as_a_running_recording(fathom, tmp_path, monkeypatch):
+def test_live_probe_reads_as_running_recording(fathom, tmp_path, monkeypatch):
     monkeypatch.setenv("FATHOM_CLOUD", "off")
     directory = tmp_path / "live"
     echo = subprocess.Popen(

@@ -74,7 +74,7 @@ def test_golden_recordings_read_as_their_rows(name):
     assert (recording.running, recording.interrupted) == (False, name == "torn")
 
 
-def test_an_unknown_event_is_kept_and_unknown_fields_too():
+def test_unknown_events_and_fields_are_kept():
     recording = open_recording(GOLDEN / "closed")
     assert "tide" in [e.kind for e in recording.events]
     assert recording.manifest.extra == {"written_by_a_later_version": [1]}
@@ -90,7 +90,7 @@ def test_a_tree_gives_every_recording_once(tmp_path):
     assert [r.directory.parts[-3] for r in found] == ["label=a", "label=b"]
 
 
-def test_a_recording_that_is_being_written_is_running_and_reads_up_to_its_last_whole_batch(golden):
+def test_locked_recording_is_running_with_whole_batches(golden):
     directory = golden("torn")
     with (directory / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -115,7 +115,7 @@ def spoil(path, at, value):
         ("no event lists it", lambda d: (d / "events.jsonl").unlink()),
     ],
 )
-def test_a_closed_segment_that_is_not_what_its_event_states_is_told_and_left_out(golden, what, spoiling):
+def test_segment_contradicting_its_event_is_left_out(golden, what, spoiling):
     directory = golden("closed")
     spoiling(directory)
     recording = open_recording(directory)
@@ -126,7 +126,7 @@ def test_a_closed_segment_that_is_not_what_its_event_states_is_told_and_left_out
     assert not damage.torn
 
 
-def test_every_cut_of_an_open_segment_gives_whole_batches_only(golden):
+def test_cut_open_segment_reads_whole_batches(golden):
     directory = golden("torn")
     path = directory / "samples-00001.arrows"
     whole = path.read_bytes()
@@ -139,7 +139,7 @@ def test_every_cut_of_an_open_segment_gives_whole_batches_only(golden):
     assert counts == {3, 5, 6}  # The closed segment's three, then batches of two and one.
 
 
-def test_a_wrong_length_is_damage_and_no_torn_end_where_rows_stand_behind_it(golden):
+def test_wrong_message_length_is_damage_not_torn(golden):
     directory = golden("torn")
     path = directory / "samples-00001.arrows"
     first = path.read_bytes().find(b"\xff\xff\xff\xff", 8)
@@ -150,7 +150,7 @@ def test_a_wrong_length_is_damage_and_no_torn_end_where_rows_stand_behind_it(gol
     assert (damage.torn, damage.offset, damage.reason) == (False, first, "a message has a wrong length")
 
 
-def test_a_flipped_bit_in_an_open_segment_never_goes_unnoticed(golden):
+def test_bit_flip_never_changes_rows_read(golden):
     directory = golden("torn")
     path = directory / "samples-00001.arrows"
     whole = path.read_bytes()
@@ -186,7 +186,7 @@ def manifest(directory, **changes):
         (lambda d: (shutil.rmtree(d), d.write_text("x")), "is a file.*fathom import"),
     ],
 )
-def test_what_is_no_recording_of_ours_is_refused_in_one_line(golden, spoiling, says):
+def test_invalid_recording_is_one_line_error(golden, spoiling, says):
     directory = golden("closed")
     spoiling(directory)
     with pytest.raises(FathometerError, match=says) as refused:
@@ -195,7 +195,7 @@ def test_what_is_no_recording_of_ours_is_refused_in_one_line(golden, spoiling, s
     assert str(directory) in str(refused.value)
 
 
-def test_one_bad_recording_in_a_tree_can_be_told_without_losing_the_others(golden, tmp_path):
+def test_one_bad_recording_does_not_hide_others(golden, tmp_path):
     golden("torn")
     manifest(golden("closed"), format_version=9)
     told = []
@@ -224,7 +224,7 @@ def test_a_single_sample_is_all_there_is(record):
     assert raw.samples(recording).value_ns.tolist() == [5_000.0]
 
 
-def test_an_all_unanswered_recording_has_counts_but_no_values(record):
+def test_unanswered_recording_has_counts_without_values(record):
     recording = record([10**18, 10**18 + 10**9], [0, 0], [False, False])
     assert (recording.totals.unanswered, recording.totals.answered) == (2, 0)
     assert recording.rollup.histogram().count == 0

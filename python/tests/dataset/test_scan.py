@@ -62,7 +62,7 @@ def told(rollup):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_cell_is_what_counting_one_by_one_gives(tmp_path, monkeypatch, seed):
+def test_rollup_cells_match_naive_count(tmp_path, monkeypatch, seed):
     recording = open_recording(random_recording(tmp_path / "r", seed))
     expected = one_by_one(recording)
     assert told(recording.rollup) == expected
@@ -75,7 +75,7 @@ def test_every_cell_is_what_counting_one_by_one_gives(tmp_path, monkeypatch, see
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_sample_is_counted_once_and_every_sum_is_exact(tmp_path, seed):
+def test_samples_and_sums_are_conserved(tmp_path, seed):
     """The law: sent = answered + unanswered + corrupt, in each path and over all."""
     recording = open_recording(random_recording(tmp_path / "r", seed))
     rows, totals = rows_of(recording), recording.totals
@@ -113,11 +113,11 @@ def test_steps_nest_and_are_few():
         assert not finer or (first + length) // finer[-1] - first // finer[-1] >= MOST
 
 
-def test_an_hour_of_one_sample_a_second_keeps_every_sample_its_own():
+def test_hour_at_one_hertz_has_one_second_steps():
     assert step_of(START, START + 3_599 * 10**9) == 10**9
 
 
-def test_round_trips_that_were_rounded_stay_what_they_are(tmp_path):
+def test_rounded_rtts_keep_exact_quantiles(tmp_path):
     """Four fifths 1 ms and one fifth 2 ms: a bucket's middle would be 1.000 ms and something."""
     rtt = np.where(np.arange(20_000) % 5, 1_000_000, 2_000_000)
     recording = open_recording(write(tmp_path / "r", rtt))
@@ -137,14 +137,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("why", BAD)
-def test_values_that_no_recorder_writes_are_refused_in_a_line(tmp_path, why):
+def test_impossible_values_are_one_line_error(tmp_path, why):
     write(tmp_path / "r", np.full(10, 1000), columns=BAD[why])
     with pytest.raises(FathometerError, match=why) as refused:
         open_recording(tmp_path / "r").rollup  # noqa: B018
     assert "\n" not in str(refused.value)
 
 
-def test_a_round_trip_beyond_the_last_bucket_is_summed_exactly(tmp_path):
+def test_rtt_beyond_last_bucket_sums_exactly(tmp_path):
     rtt = np.array([1 << 43, (1 << 43) + 1, (1 << 44) + 3, UNANSWERED, 7], dtype=np.int64)
     bucket = pa.array([65_535, 65_535, 65_535, 0, 7], mask=rtt < 0)
     recording = open_recording(write(tmp_path / "r", rtt, columns={"rtt_bucket": lambda _: bucket}))

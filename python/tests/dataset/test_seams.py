@@ -40,7 +40,7 @@ def read(*lines):
     return events
 
 
-def test_a_stall_that_goes_on_is_one_stall_from_its_beginning():
+def test_stall_across_seam_keeps_its_start():
     seam, ended = events = read(SEAM, ENDED)
     (stall,) = stalls(events)
     assert (stall.connection, stall.seq, stall.outstanding, stall.recovered) == (4, 398, 2, True)
@@ -49,12 +49,12 @@ def test_a_stall_that_goes_on_is_one_stall_from_its_beginning():
     assert stall.ended_ns == ended.at_ns
 
 
-def test_a_stall_that_goes_on_over_two_seams_is_told_between_them():
+def test_stall_open_at_seam_has_no_end():
     (stall,) = stalls(read(SEAM))
     assert (stall.connection, stall.ended_ns, stall.duration_ns) == (4, None, None)
 
 
-def test_connections_that_stay_open_are_known_from_the_seam_on():
+def test_open_connections_start_at_seam():
     seam, *_ = events = read(SEAM)
     three, four = connections(events)
     assert (three.id, four.id) == (3, 4)
@@ -87,7 +87,7 @@ def lines_of_many():
     return lines, len(parts)
 
 
-def test_a_seam_of_many_connections_in_several_lines_is_one_event(tmp_path):
+def test_multiline_seam_is_one_event(tmp_path):
     """It was one line of megabytes: nothing behind it was read, and so no row of a closed segment."""
     lines, parts = lines_of_many()
     # What a kill left of the same seam stands before the whole of it.
@@ -102,7 +102,7 @@ def test_a_seam_of_many_connections_in_several_lines_is_one_event(tmp_path):
     assert [outage["lane"] for outage in events[0].fields["outages"]] == [MANY]
 
 
-def test_a_live_view_joins_the_lines_of_a_seam_over_several_looks(tmp_path):
+def test_follower_joins_seam_lines_across_polls(tmp_path):
     lines, parts = lines_of_many()
     follower, told = RecordingFollower(samples=False), []
     for at in (0, parts // 2):
@@ -111,7 +111,7 @@ def test_a_live_view_joins_the_lines_of_a_seam_over_several_looks(tmp_path):
     assert len(connections(told)) == MANY
 
 
-def test_a_seam_that_lacks_a_line_is_damage_and_what_follows_is_read(tmp_path):
+def test_incomplete_seam_is_damage_and_later_events_read(tmp_path):
     lines, parts = lines_of_many()
     for missing in (0, parts // 2, parts - 1):
         (tmp_path / "events.jsonl").write_text("".join([*lines[:missing], *lines[missing + 1 :]]))

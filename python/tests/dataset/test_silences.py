@@ -34,7 +34,7 @@ STEPS = st.tuples(
 
 
 @given(st.lists(st.lists(STEPS, min_size=1, max_size=30), min_size=1, max_size=4))
-def test_each_sample_has_the_silence_that_a_walk_finds(plan):
+def test_silences_match_sequential_reference(plan):
     connection, due, received, answered = [], [], [], []
     for who, steps in enumerate(plan):
         at = 0
@@ -106,7 +106,7 @@ def test_a_recording_without_silences_is_read_as_ever(tmp_path):
     assert recording.totals.silences == ()
 
 
-def test_more_samples_than_fit_are_refused_in_a_sentence(tmp_path, monkeypatch):
+def test_too_many_silence_samples_are_refused(tmp_path, monkeypatch):
     bursts(tmp_path / "r")
     monkeypatch.setattr(silences, "MOST", 10)
     with pytest.raises(FathometerError, match="68 samples around silences, more than 10"):

@@ -25,7 +25,7 @@ def table(tmp_path, text, unit="us"):
         ("us", "1e30"),
     ],
 )
-def test_a_number_that_is_too_large_is_refused_and_its_row_named(tmp_path, unit, cell):
+def test_oversized_number_names_its_row(tmp_path, unit, cell):
     """18446744073709551617000 us became 1.00 ms, as numbers were kept modulo 2^64; others became negative."""
     with pytest.raises(FathometerError, match=r"row 2 is .* more than 292 years") as caught:
         table(tmp_path, f"time,rtt\n1,100\n2,{cell}\n", unit)
@@ -55,7 +55,7 @@ def test_what_is_no_text_is_one_line(tmp_path, content):
 
 
 @pytest.mark.parametrize("date", ["0001-01-01 00:00:00", "9999-12-31 23:59:59", "1600-01-01T00:00:00Z"])
-def test_a_date_that_no_recording_can_hold_is_one_line(tmp_path, date):
+def test_unrepresentable_date_names_its_line(tmp_path, date):
     """It was an OverflowError that asked for the tool's version."""
     with pytest.raises(FathometerError, match=r"line 3 is .* the years 1677 to 2262"):
         table(tmp_path, f"time,rtt\n2026-01-01 00:00:00,1\n{date},1\n")

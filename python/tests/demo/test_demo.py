@@ -227,7 +227,7 @@ def test_ctrl_c_ends_it_in_order(tmp_path, fathom):
 
 @pytest.mark.usefixtures("_root")
 @pytest.mark.parametrize("moment", ["to go, about", "measuring"])
-def test_a_terminal_that_goes_away_ends_it_in_order(tmp_path, fathom, moment):
+def test_lost_terminal_ends_demo_cleanly(tmp_path, fathom, moment):
     """SSH was cut: nobody sees the rest, and nothing may be left running."""
     program = [sys.executable, "-c", "from fathometer.cli import main; main()", "demo", "--no-open"]
     terminal = Terminal([*program, "--fathom", str(fathom), "--output", str(tmp_path / "out")], 100, 30)
@@ -251,7 +251,7 @@ def nothing_is_left(directory, fathom):
 
 
 @pytest.mark.usefixtures("_root")
-def test_where_no_network_can_be_made_it_says_so_and_measures_loopback(tmp_path, fathom):
+def test_demo_without_network_emulation_uses_loopback(tmp_path, fathom):
     hide = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/net && exec "$@"', "sh"]
     process = demo(fathom, "--for", "20s", "--output", tmp_path / "out", before=hide)
     out, err = process.communicate(timeout=300)

@@ -23,7 +23,7 @@ def of(analysis, topic):
     return [a for a in analysis.advice if a.topic == topic]
 
 
-def test_the_faster_of_two_ways_between_the_same_ends_is_preferred(tmp_path):
+def test_faster_of_two_paths_is_preferred(tmp_path):
     fast, slow = lognormal_ns(1, 4000, 600), lognormal_ns(2, 4000, 900)
     path(tmp_path, slow, "a-way")
     path(tmp_path, fast, "another")
@@ -49,7 +49,7 @@ def test_how_labels_are_spelled_groups_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(("other", "grouped"), [({"nic": "off"}, True), ({"nic": "off", "zone": "2"}, False)])
-def test_tags_that_differ_in_one_alone_are_a_group(tmp_path, other, grouped):
+def test_paths_differing_in_one_tag_are_compared(tmp_path, other, grouped):
     mine = {"nic": "on", "zone": "1"}
     path(tmp_path, lognormal_ns(1, 3000, 600), "x", ("a", "b"), mine)
     path(tmp_path, lognormal_ns(2, 3000, 900), "y", ("c", "d"), mine | other)
@@ -66,7 +66,7 @@ def contradicting(directory):
     return open_recordings([directory])
 
 
-def test_where_median_and_p99_contradict_nothing_is_preferred_until_the_user_says_what_counts(tmp_path):
+def test_contradicting_metrics_give_no_preference_by_default(tmp_path):
     """It said to prefer the path whose p99 was lower, although its median was 21 % higher."""
     recordings = contradicting(tmp_path)
     assert of(analyse(recordings), "choice") == []
@@ -88,7 +88,7 @@ def unanswered(rtt, which):
 @pytest.mark.parametrize(
     "which", [np.random.default_rng(3).random(4000) < 0.3, np.arange(4000) >= 1000], ids=["lossy", "dead"]
 )
-def test_a_path_that_loses_more_is_not_preferred_however_fast_its_answers_are(tmp_path, which, metric):
+def test_lossier_path_is_never_preferred(tmp_path, which, metric):
     """It said "prefer lossy to clean: its p99 is 23.4 % lower" of a path that answered 71 % of samples, and
     to prefer one that had died to one that lived.
     """
@@ -97,7 +97,7 @@ def test_a_path_that_loses_more_is_not_preferred_however_fast_its_answers_are(tm
     assert of(analyse(open_recordings([tmp_path]), metric=metric), "choice") == []
 
 
-def test_losses_that_are_no_reason_are_named_with_the_choice(tmp_path):
+def test_minor_losses_are_listed_with_the_choice(tmp_path):
     path(tmp_path, unanswered(lognormal_ns(1, 4000, 1000), [77]), "fast")
     path(tmp_path, lognormal_ns(2, 4000, 1300), "slow")
     (advice,) = of(analyse(open_recordings([tmp_path])), "choice")
@@ -105,7 +105,7 @@ def test_losses_that_are_no_reason_are_named_with_the_choice(tmp_path):
     assert "fast: 1 of 4,000 samples not answered" in [render.fact(f) for f in advice.facts]
 
 
-def test_a_path_whose_mean_is_surely_higher_is_not_preferred_for_its_quantiles(tmp_path):
+def test_path_with_higher_mean_is_not_preferred(tmp_path):
     """It said to prefer a path whose mean was four times higher: eight of its samples in a thousand, too few
     to move p99, took half a second.
     """
@@ -116,13 +116,13 @@ def test_a_path_whose_mean_is_surely_higher_is_not_preferred_for_its_quantiles(t
     assert of(analyse(open_recordings([tmp_path])), "choice") == []
 
 
-def test_a_difference_that_does_not_matter_is_no_advice(tmp_path):
+def test_negligible_difference_gives_no_advice(tmp_path):
     path(tmp_path, lognormal_ns(1, 20_000, 1000, 0.01), "a")
     path(tmp_path, lognormal_ns(2, 20_000, 1010, 0.01), "b")
     assert of(analyse(open_recordings([tmp_path])), "choice") == []
 
 
-def test_what_ten_round_trips_cost_and_what_a_batch_saves(tmp_path):
+def test_batch_and_cache_savings_match_samples(tmp_path):
     near, far = lognormal_ns(1, 3000, 200), lognormal_ns(2, 3000, 5000)
     path(tmp_path, near, "near", ("a", "b"))
     path(tmp_path, far, "far", ("a", "c"))
@@ -140,7 +140,7 @@ def test_what_ten_round_trips_cost_and_what_a_batch_saves(tmp_path):
     assert cache.saves.value == pytest.approx(median, rel=0.01)
 
 
-def test_slow_round_trips_among_ten_in_a_row_cost_too(tmp_path):
+def test_slow_round_trips_count_in_batch_cost(tmp_path):
     """One in twenty takes ten times as long: two transactions in five meet one of them. Ten medians were
     told, two thirds of what ten took.
     """
@@ -153,7 +153,7 @@ def test_slow_round_trips_among_ten_in_a_row_cost_too(tmp_path):
     assert in_a_row > 1.4 * 10 * np.median(rtt)
 
 
-def test_what_one_sample_makes_of_a_mean_is_no_sure_advice(tmp_path):
+def test_single_outlier_lowers_batch_advice_confidence(tmp_path):
     """One of 5,000 took 30 s: "saves 67.5 ms (827 us to 401 ms), high confidence", at a median of 1.5 ms."""
     rtt = np.linspace(1e6, 2e6, 5000).astype(np.int64)
     np.random.default_rng(3).shuffle(rtt)
@@ -164,7 +164,7 @@ def test_what_one_sample_makes_of_a_mean_is_no_sure_advice(tmp_path):
     assert sure == {"steady": "high", "struck": "low"}
 
 
-def test_a_path_is_held_against_what_its_class_allows(tmp_path):
+def test_class_threshold_decides_cache_advice(tmp_path):
     rtt = lognormal_ns(1, 3000, 1500)
     path(tmp_path, rtt, "one", ("a", "b"), {"class": "same-zone"})
     path(tmp_path, rtt, "two", ("c", "d"), {"class": "cross-zone"})
@@ -201,7 +201,7 @@ def test_connections_beside_queries_are_none_to_keep(tmp_path, mode):
     assert reuse.paths == ("elsewhere",)
 
 
-def test_a_forgotten_flow_that_was_silent_for_minutes_asks_for_a_user_timeout(tmp_path):
+def test_forgotten_flow_suggests_user_timeout(tmp_path):
     silent, at = 300 * SECOND, START + 390 * SECOND
     events = [
         opened(0, START),
@@ -235,7 +235,7 @@ def refused(at_ns):
     return {"at_ns": at_ns, "kind": "connection.refused", "target": "t", "error": "refused", "errno": 111}
 
 
-def test_an_outage_at_the_end_of_a_run_of_connections_has_a_length(tmp_path):
+def test_connect_mode_outage_at_end_has_length(tmp_path):
     """The advice was to retry for longer than 0 ns: the one attempt that failed was the last of the run."""
     rtt = lognormal_ns(1, 60)
     rtt[-1] = UNANSWERED
@@ -253,7 +253,7 @@ def test_an_outage_at_the_end_of_a_run_of_connections_has_a_length(tmp_path):
 
 
 @pytest.mark.parametrize("back", [True, False])
-def test_an_outage_that_was_not_over_lasted_at_least_so_long(tmp_path, back):
+def test_unfinished_outage_length_is_a_minimum(tmp_path, back):
     """ "That is how long the longest lasted", of one that lasted as long as anybody looked."""
     gone = [
         opened(0, START),
@@ -269,7 +269,7 @@ def test_an_outage_that_was_not_over_lasted_at_least_so_long(tmp_path, back):
     assert ("that is how long" in render.advice(advice)) == back
 
 
-def test_a_path_that_is_gone_at_the_end_is_gone_until_then(tmp_path):
+def test_outage_at_end_lasts_until_schedule_ends(tmp_path):
     """Attempts grow rarer: after the last of them nothing came back either."""
     at = START + 30 * SECOND
     events = [
@@ -285,7 +285,7 @@ def test_a_path_that_is_gone_at_the_end_is_gone_until_then(tmp_path):
     assert incident.to_ns == at + 9 * SECOND
 
 
-def test_placement_is_one_line_a_class_and_comes_after_what_can_be_done(tmp_path):
+def test_placement_is_grouped_by_class_and_last(tmp_path):
     for i, median in enumerate((200, 300, 5000)):
         path(tmp_path, lognormal_ns(i, 3000, median), f"p{i}", ("a", f"b{i}"))
     analysis = analyse(open_recordings([tmp_path]))

@@ -150,7 +150,7 @@ def test_latte_s_latency_by_zone_is_ranked():
     assert "1,575.93 us" in first
 
 
-def test_a_rank_with_a_spread_beside_it_is_no_remark():
+def test_ranking_with_spread_is_not_implausible():
     spread = HUB.replace("Latency (usec) |", "Latency (usec) | sd (usec) |").replace(
         "---|---|---|", "---|---|---|---|"
     )
@@ -158,7 +158,7 @@ def test_a_rank_with_a_spread_beside_it_is_no_remark():
     assert not found(spread, "implausible")
 
 
-def test_a_wait_by_packet_size_that_ends_in_zero():
+def test_zero_wait_by_packet_size_is_implausible():
     row = "Waits: ASYNC_NETWORK_IO (s)"
     laws = ("zero at the end", "waits by packet size", "a time for each packet", "packets under encryption")
     assert found(SQL, "implausible") == [(row, law) for law in laws]
@@ -198,7 +198,7 @@ def test_units_a_thousandfold_apart():
     ],
     ids=["commas", "tabs", "semicolons", "markdown", "toml"],
 )
-def test_what_comes_by_a_pipe_says_itself_what_it_is(text):
+def test_piped_input_format_is_detected(text):
     (remark,) = check(text, "-")
     assert (remark.row, remark.law, remark.verdict) == ("a", "order of quantiles", "impossible")
 

@@ -62,7 +62,7 @@ def breaker_of(analysis):
     return [a for a in analysis.advice if a.topic == "breaker"]
 
 
-def test_at_one_request_a_second_the_default_never_opens_and_the_advice_does(tmp_path):
+def test_advised_window_opens_where_default_never_does(tmp_path):
     """The law: what is advised is given to the same client, in the same network, and its breaker opens in
     each of the outages; the default of 100 calls opens in none.
     """
@@ -84,12 +84,12 @@ def test_at_one_request_a_second_the_default_never_opens_and_the_advice_does(tmp
 
 
 @pytest.mark.parametrize(("rate", "lasts"), [(20, 30), (1, 6)])
-def test_where_the_default_opens_or_too_little_fails_nothing_is_advised(tmp_path, rate, lasts):
+def test_no_advice_if_default_opens_or_few_fail(tmp_path, rate, lasts):
     assert breaker_of(simulated(tmp_path / "r", POLICY, rate, lasts)) == []
 
 
 @pytest.mark.parametrize("lasts", [3, 30])
-def test_retries_as_advised_lose_nothing_to_an_outage_of_that_length(tmp_path, lasts):
+def test_advised_retries_survive_the_outage(tmp_path, lasts):
     """And those of the defaults do: what is written is given to a client, in virtual time."""
     (recipe, spring) = library_settings.retries(values.patience(lasts * SECOND))
     advised = snippet(recipe).text.replace("[request]", "[request]\nidempotent = true")
@@ -131,7 +131,7 @@ def stepped(ended, failed, spans, calls):
     st.lists(st.tuples(st.integers(0, 900), st.integers(0, 300)), max_size=4),
     st.integers(1, 12),
 )
-def test_opening_is_that_of_a_breaker_gone_through_try_by_try(tries, spans, calls):
+def test_opening_matches_a_stepped_breaker(tries, spans, calls):
     ended = np.cumsum([gap for gap, _ in tries]).astype(np.int64)
     failed = np.array([bad for _, bad in tries], dtype=np.bool_)
     spans = [(begin, begin + length) for begin, length in spans]
@@ -160,7 +160,7 @@ def alarmed(ended, failed, spans, calls):
     st.lists(st.tuples(st.integers(0, 900), st.integers(0, 100)), max_size=3),
     st.integers(1, 12),
 )
-def test_false_alarms_are_those_of_a_breaker_gone_through_try_by_try(tries, spans, calls):
+def test_false_alarms_match_a_stepped_breaker(tries, spans, calls):
     ended = np.cumsum([gap for gap, _ in tries]).astype(np.int64)
     failed = np.array([bad for _, bad in tries], dtype=np.bool_)
     spans = [(begin, begin + length) for begin, length in spans]
@@ -168,7 +168,7 @@ def test_false_alarms_are_those_of_a_breaker_gone_through_try_by_try(tries, span
 
 
 @pytest.mark.parametrize(("short", "alarms"), [((), 0), ((1.5, 4.5), 2), ((1.5, 4.5, 7.5, 10, 10.5), None)])
-def test_a_window_is_weighed_by_how_often_it_would_open_without_an_outage(tmp_path, short, alarms):
+def test_false_alarms_weaken_window_advice(tmp_path, short, alarms):
     """Outages of 16 s need a window of ten calls at one request a second, and a restart of 6 s opens that."""
     text = SCENARIO + "".join(RESTART.format(at=at, lasts=16) for at in (3, 6, 9))
     text += "".join(
@@ -190,7 +190,7 @@ def test_a_window_is_weighed_by_how_often_it_would_open_without_an_outage(tmp_pa
     assert any(words in text for text in told), told
 
 
-def test_it_is_written_as_resilience4j_and_our_policies_read_it(tmp_path):
+def test_advised_window_is_written_for_resilience4j(tmp_path):
     (advice,) = breaker_of(simulated(tmp_path / "r", POLICY, 1))
     calls = int(advice.quantities["calls"].value)
     (spring,) = [s.text for s in render.snippets(advice) if s.name == "Resilience4j"]

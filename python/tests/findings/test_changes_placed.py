@@ -34,7 +34,7 @@ def test_a_change_is_told_at_its_sample(tmp_path, at):
     assert change.after_ns / change.before_ns == pytest.approx(1.25, rel=0.02)
 
 
-def test_changes_of_a_rollup_are_placed_by_its_steps(tmp_path):
+def test_rollup_change_is_located_within_two_steps(tmp_path):
     rtt = lognormal_ns(2, SAMPLES, 1_000, sigma=0.05)
     rtt[17_026:] = rtt[17_026:] * 5 // 4
     (recording,) = open_recordings([write(tmp_path / "long", rtt)])

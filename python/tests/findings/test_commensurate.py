@@ -50,7 +50,7 @@ def cut(tmp_path, pause_ns, length_s=20):
 
 
 @pytest.mark.parametrize("length_ns", [26 * MS, 120 * MS, 2 * SECOND])
-def test_a_pause_much_shorter_than_a_cut_is_no_reason_of_it(tmp_path, length_ns):
+def test_pause_shorter_than_cut_is_not_its_cause(tmp_path, length_ns):
     analysis = cut(tmp_path, length_ns)
     (incident,) = analysis.incidents
     assert (incident.kind, incident.cause) == ("stall", "unknown")
@@ -63,13 +63,13 @@ def test_a_pause_much_shorter_than_a_cut_is_no_reason_of_it(tmp_path, length_ns)
     ]
 
 
-def test_a_pause_as_long_as_the_silence_is_its_reason(tmp_path):
+def test_pause_covering_the_cut_is_its_cause(tmp_path):
     (incident,) = cut(tmp_path, 3 * SECOND, 4).incidents
     assert (incident.kind, incident.cause) == ("standstill", "local_paused")
     assert "host" in incident.remedies
 
 
-def test_echoes_that_waited_through_a_stall_are_no_level(tmp_path):
+def test_stall_echoes_are_not_a_level_change(tmp_path):
     """It said that the level rose 23,100 times."""
     analysis = cut(tmp_path, 26 * MS)
     assert [f for f in analysis.findings if f.kind in {"change", "burst", "restless"}] == []
@@ -91,7 +91,7 @@ def shifted(tmp_path, before_us, after_us, events=()):
     return render.statement(change)
 
 
-def test_levels_before_and_after_an_outage_are_told_as_from_and_to(tmp_path):
+def test_level_change_across_outage_shows_both_levels(tmp_path):
     at = START + 1_000 * SECOND
     told = shifted(tmp_path, 500, 900, stalled(at - 5 * SECOND, at, 5))
     assert "the level went from 499 µs to 899 µs" in told
@@ -99,11 +99,11 @@ def test_levels_before_and_after_an_outage_are_told_as_from_and_to(tmp_path):
     assert "%" not in told
 
 
-def test_a_level_that_moves_by_itself_is_told_by_how_much(tmp_path):
+def test_plain_level_change_shows_relative_size(tmp_path):
     assert "the level rose 8" in shifted(tmp_path, 500, 900)
 
 
-def test_a_ratio_that_nobody_can_use_is_not_told(tmp_path):
+def test_huge_ratio_is_shown_as_levels(tmp_path):
     told = shifted(tmp_path, 20, 460_000)
     assert "the level went from 20.0 µs to 459 ms" in told
     assert "times" not in told
@@ -112,18 +112,18 @@ def test_a_ratio_that_nobody_can_use_is_not_told(tmp_path):
     assert not is_far(1, 100)
 
 
-def test_a_short_pause_near_a_change_is_no_reason_of_it(tmp_path):
+def test_short_pause_does_not_explain_level_change(tmp_path):
     at = START + 1_000 * SECOND
     assert "paused" not in shifted(tmp_path, 500, 900, [pause(at, 26 * MS)])
 
 
-def test_a_long_pause_near_a_change_is_a_reason_of_it(tmp_path):
+def test_long_pause_explains_level_change(tmp_path):
     at = START + 1_000 * SECOND
     assert "this host was paused" in shifted(tmp_path, 500, 900, [pause(at, 800 * MS)])
 
 
 @pytest.mark.parametrize(("length_ns", "cause"), [(4 * MS, "unknown"), (40 * MS, "busy host")])
-def test_a_restless_time_is_a_busy_hosts_where_its_pauses_are_as_long(tmp_path, length_ns, cause):
+def test_only_long_pauses_explain_restless_period(tmp_path, length_ns, cause):
     rng = np.random.default_rng(3)
     level = np.full(4_000, 1_000.0)
     events = [opened(0, START)]

@@ -186,7 +186,7 @@ def test_no_real_series_is_called_impossible(values, population):
     st.sampled_from(["mean", "p95", "sd"]),
     st.booleans(),
 )
-def test_a_figure_pushed_out_of_all_bounds_is_caught(values, name, up):
+def test_out_of_bounds_figure_is_impossible(values, name, up):
     x = np.array(values)
     figures = {
         "min": x.min(),
@@ -205,7 +205,7 @@ def test_a_figure_pushed_out_of_all_bounds_is_caught(values, name, up):
     st.floats(0, 1_000),
     st.floats(0.01, 1e6),
 )
-def test_waits_that_a_cost_per_packet_explains_are_not_raised(sizes, apart, each):
+def test_waits_fitting_packet_cost_are_accepted(sizes, apart, each):
     ladder = Ladder("wait", tuple(str(s) for s in sizes), tuple(apart + each * 4096 / s for s in sizes))
     assert list(packets(ladder)) == []
     # Nor by the model that they were made by, which finds the two again.
@@ -217,12 +217,12 @@ def test_waits_that_a_cost_per_packet_explains_are_not_raised(sizes, apart, each
 
 
 @pytest.mark.parametrize("row", ["wait by packet size", "latency by packet size"])
-def test_only_waits_are_held_against_a_cost_per_packet(row):
+def test_only_waits_are_checked_for_packet_cost(row):
     ladder = Ladder(row, ("4KB", "8KB", "16KB"), (10.0, 4.0, 3.0))
     assert [r.law for r in packets(ladder)] == (["waits by packet size"] if "wait" in row else [])
 
 
-def test_a_wait_that_rises_has_no_time_for_packets():
+def test_rising_wait_has_zero_packet_cost():
     assert fit([1.0, 2.0, 4.0], [1.0, 2.0, 3.0]).each == 0
     # Less than nothing beside the packets: none of it.
     assert fit([1.0, 2.0, 4.0], [8.0, 2.0, 0.0]).apart == 0

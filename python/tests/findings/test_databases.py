@@ -58,7 +58,7 @@ def test_most_of_it_is_whose_time_it_is(tmp_path, rows, party, sure_):
     assert (one.party, one.sure, one.counted) == (party, sure_, len(rows))
 
 
-def test_who_surely_has_more_than_the_others_can_have_is_known(tmp_path):
+def test_largest_certain_share_is_known(tmp_path):
     for at, (path, greatest) in enumerate(((9, "path"), (6, None))):
         # 7 of 15 at the least, and the others 4 at the most; and 4 of 12, as much as they.
         recording(tmp_path / str(at), [sure(1, 1, 1), blurred(2, path, 4, 2, estimated=False)])
@@ -66,7 +66,7 @@ def test_who_surely_has_more_than_the_others_can_have_is_known(tmp_path):
         assert (one.party, one.sure, one.greatest) == (None, None, greatest)
 
 
-def test_the_ends_of_a_part_are_whole_ns_as_they_are_written_for_machines(tmp_path):
+def test_part_bounds_are_whole_nanoseconds(tmp_path):
     # Means of 64,649.5 and 64,650.5 ns: as they are they read 64.6 and 64.7 us, and in JSON are the same.
     rows = [query(low + 200, (100, low, 100), None, (100, low + 1, 100)) for low in (64_649, 64_650)]
     recording(tmp_path / "r", [sure(1, 1, 1), *rows], source=SELECT)
@@ -113,7 +113,7 @@ def test_where_nothing_is_sure_no_party_is_named(tmp_path):
 
 @pytest.mark.parametrize("names", [("near", "far"), ("far", "near")])
 @pytest.mark.parametrize(("apart_ns", "pairing"), [(0, "paired in time"), (10**12, "unpaired")])
-def test_the_same_query_over_a_longer_path_is_slower_whichever_comes_first(
+def test_longer_path_is_slower_in_any_order(
     tmp_path, names, apart_ns, pairing
 ):
     for n, name in enumerate(names):
@@ -155,7 +155,7 @@ def test_a_query_of_another_database_is_another(tmp_path):
     assert [(p.a, p.b) for p in pairs(tmp_path)] == [("db1:5432/shop", "db2:5432/shop")]
 
 
-def test_a_query_in_packets_of_another_size_is_another(tmp_path):
+def test_packet_size_distinguishes_queries(tmp_path):
     for n, size in enumerate((16_384, 8_192, 4_096, 8_192)):
         recording(
             tmp_path / str(n), [sure(1, 2, 3)] * 4, packets=size, start_ns=1_742_500_000_000_000_000 + n
@@ -168,13 +168,13 @@ def test_a_query_in_packets_of_another_size_is_another(tmp_path):
     ]
 
 
-def test_queries_that_were_kept_to_themselves_are_compared_with_none(tmp_path):
+def test_hidden_queries_are_never_compared(tmp_path):
     for n, name in enumerate(("near", "far")):
         recording(tmp_path / name, walls(n, 800, 10), label=name, source={"query": None})
     assert pairs(tmp_path) == ()
 
 
-def test_runs_of_one_query_and_path_are_one_row_and_other_queries_have_theirs(tmp_path):
+def test_same_query_and_path_share_a_row(tmp_path):
     recording(tmp_path / "1", [sure(1, 2, 3)] * 3)
     recording(tmp_path / "2", [sure(1, 2, 3)] * 4, start_ns=1_742_500_000_000_000_000)
     recording(tmp_path / "3", [sure(3, 2, 1)] * 5, source=SELECT)
@@ -188,7 +188,7 @@ def counted(waits, ms):
     return {"wait": "ASYNC_NETWORK_IO", "waits": waits, "ns": ms * MS}
 
 
-def test_what_the_server_counted_stands_beside_the_split_of_all_queries(tmp_path):
+def test_server_count_includes_first_and_failed_queries(tmp_path):
     """Also of the first, and of those that failed: the server counts them too. A recording of an earlier
     version has no count, and is not among them.
     """
@@ -211,7 +211,7 @@ def test_without_a_count_there_is_none(tmp_path):
     assert one.by_server is None
 
 
-def test_sizes_that_were_asked_in_turn_have_a_count_each(tmp_path):
+def test_each_packet_size_has_its_server_count(tmp_path):
     settings = [{"fetch_size": None, "packet_size": {"asked": n, "granted": n}} for n in (4096, 16384)]
     result = {
         "server_counted": counted(5, 9),
@@ -283,14 +283,14 @@ URL = "fathom sql 'postgres://LEFT-OUT@db:5432/shop?sslmode={}' --count 4"
         ({}, None),
     ],
 )
-def test_whether_a_killed_run_was_encrypted_is_known_where_its_url_left_no_choice(tmp_path, killed, known_):
+def test_killed_run_infers_encryption_from_url(tmp_path, killed, known_):
     recording(tmp_path / "r", [sure(1, 2, 3)], killed=True, **killed)
     (one,) = open_recordings([tmp_path])
     assert one.queries.asked["encrypted"] is known_
 
 
 @pytest.mark.parametrize(("mode", "queries"), [("require", [8]), ("prefer", [4, 4])])
-def test_a_killed_run_is_pooled_with_the_others_or_the_table_says_why_not(tmp_path, mode, queries):
+def test_killed_run_is_pooled_or_explained(tmp_path, mode, queries):
     """Only the end of a run tells; a killed one had been another query without a word."""
     recording(tmp_path / "whole", [sure(1, 2, 3)] * 4, result={"encrypted": True})
     later = {"killed": True, "start_ns": START + 10**12, "command": URL.format(mode)}

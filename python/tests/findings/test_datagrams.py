@@ -50,7 +50,7 @@ def test_losses_on_one_side_are_said_to_be(tmp_path, forward, backward, where):
 
 
 @pytest.mark.parametrize(("forward", "backward"), [(22, 20), (30, 10), (4, 0), (0, 0)])
-def test_losses_on_both_sides_or_too_few_are_in_the_table_alone(tmp_path, forward, backward):
+def test_unclear_loss_direction_is_only_in_table(tmp_path, forward, backward):
     analysis = analysed(tmp_path / "r", 42, [attributed(60, forward, backward, 0)])
     assert not of_kind(analysis, "loss direction")
     assert "Which way datagrams were lost" in as_text(analysis, "markdown")
@@ -62,7 +62,7 @@ def test_mostly_unknown_ways_lower_the_confidence(tmp_path):
     assert finding.confidence == "medium"
 
 
-def test_a_recording_that_tells_no_direction_has_no_table(tmp_path):
+def test_missing_loss_direction_omits_the_table(tmp_path):
     analysis = analysed(tmp_path / "r", 42)
     assert json.loads(as_text(analysis, "json"))["losses"] == []
     assert "Which way" not in as_text(analysis, "markdown")
@@ -91,13 +91,13 @@ def test_each_way_is_told_with_the_largest_bound(tmp_path):
     assert "131 µs from the truth" in render.evidence(finding)[0]
 
 
-def test_ways_that_differ_by_less_than_the_clocks_may_are_not_called_unlike(tmp_path):
+def test_asymmetry_within_clock_error_is_not_reported(tmp_path):
     analysis = one_way(tmp_path / "r", (1 << 19,))
     assert len(analysis.one_ways) == 1
     assert not of_kind(analysis, "asymmetry")
 
 
-def test_columns_without_a_bound_mean_nothing_and_are_not_shown(tmp_path):
+def test_one_way_delays_without_bound_are_hidden(tmp_path):
     analysis = one_way(tmp_path / "r", ())
     assert analysis.one_ways == ()
     assert "Each way" not in as_text(analysis, "markdown")

@@ -22,7 +22,7 @@ def folded(*findings):
     return [(i.paths, i.cause) for i in incidents(numbered(findings))]
 
 
-def test_ends_that_no_one_cause_fits_are_not_one_incident():
+def test_ends_without_common_cause_stay_separate():
     either = "flow_forgotten peer_down"
     assert folded(end("a", 0, either), end("b", 0.1, "peer_down path_down")) == [(("a", "b"), "unknown")]
     apart = folded(end("a", 0, either), end("b", 0.1, "path_down idle_expired"))
@@ -37,7 +37,7 @@ def test_ends_that_no_one_cause_fits_are_not_one_incident():
     assert [paths for paths, _ in folded(*ours)] == [("a",), ("b",)]
 
 
-def test_an_incident_has_no_cause_that_one_of_its_ends_rules_out():
+def test_cause_excluded_by_one_end_is_dropped():
     """Fifteen servers that were wrong in fifteen ways: "the reflector did not run", for all of them."""
     hung = replace(stall("b", 0.05, 6), terms={"end": "open", "announced": ""})
     assert folded(end("a", 0, "flow_forgotten peer_down"), hung) == [
@@ -51,7 +51,7 @@ def test_an_incident_has_no_cause_that_one_of_its_ends_rules_out():
     assert folded(excluded, hung) == [(("a", "b"), "unknown")]
 
 
-def test_what_never_ended_is_no_part_of_ends_whose_cause_is_unknown():
+def test_shift_elsewhere_joins_only_explained_ends():
     ends = [end("a", 0, "flow_forgotten peer_down"), shift("a", 0.3)]
     assert folded(*ends, shift("b", 0.5)) == [(("a",), "unknown"), (("b",), "path changed")]
     known = replace(death("a", 0), quantities=death("a", 0).quantities | {"silent": ns(SECOND)})
@@ -59,7 +59,7 @@ def test_what_never_ended_is_no_part_of_ends_whose_cause_is_unknown():
 
 
 @pytest.mark.parametrize(("ages", "claimed"), [((60, 60), False), ((60, 3_000), True)])
-def test_one_moment_is_not_claimed_where_one_age_is_the_better_explanation(tmp_path, ages, claimed):
+def test_common_age_rules_out_coincidence(tmp_path, ages, claimed):
     """ "One cause is likelier than chance" stood beside "an age or idle limit is the better explanation"."""
     second = 1_000_000_000
     for n, age in enumerate(ages):

@@ -50,7 +50,7 @@ def test_freezes_that_overlap_are_one():
     assert together(stall("a", 0, 2), stall("b", 1.9, 2))
 
 
-def test_servers_that_stop_at_different_moments_are_told_each():
+def test_servers_stopping_apart_are_separate_incidents():
     """Three servers that fell silent, each some time after the one before, and stayed so: one standstill, of
     the first's time.
     """
@@ -71,7 +71,7 @@ def test_servers_that_stop_at_different_moments_are_told_each():
     assert not together(stall("a", 0, 30), stall("b", 2.9, 30))
 
 
-def test_freezes_of_one_host_are_one_as_near_as_its_samples_tell():
+def test_nearby_freezes_of_one_host_are_joined():
     assert together(stall("a", 0, 1, "reflector:7 address:x"), stall("b", 1.5, 1, "address:y reflector:7"))
     assert not together(stall("a", 0, 1, "reflector:7"), stall("b", 1.5, 1, "reflector:8"))
     assert not together(stall("a", 0, 1), stall("b", 1.5, 1))
@@ -83,7 +83,7 @@ def test_the_clocks_of_two_hosts_may_differ():
     assert not together(stall("a", 0, 1), stall("b", 2.5, 1, clock="host:b"))
 
 
-def test_one_incident_says_which_path_when_and_lasts_over_all():
+def test_incident_spans_and_lists_all_paths():
     (incident,) = incidents(numbered([stall("a", 0, 2), stall("b", 1, 2), stall("c", 2.5, 2)]))
     assert incident.lasted_ns == 4_500_000_000
     assert incident.to_ns - incident.from_ns == incident.lasted_ns
@@ -98,7 +98,7 @@ def test_one_incident_says_which_path_when_and_lasts_over_all():
     assert render.when_each(alone) == []
 
 
-def test_that_they_fell_together_makes_no_one_thing_of_them():
+def test_coincidence_alone_does_not_merge_stalls():
     stalls = [stall("a", 0, 1), stall("b", 3, 1)]
     where = tuple(p for f in stalls for p in f.where)
     common = Finding("coincidence", where, T0, T0 + 3 * SECOND, "common cause", "high", {"events": number(2)})

@@ -38,7 +38,7 @@ EVENTS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(EVENTS)
-def test_every_event_is_a_part_of_exactly_one_incident(findings):
+def test_every_event_is_in_exactly_one_incident(findings):
     findings = numbered(findings)
     folded = incidents(findings)
     parts = [part.id for incident in folded for part in incident.parts]
@@ -65,7 +65,7 @@ def test_the_order_of_findings_does_not_matter(findings, seed):
     assert numbered(shuffled) == numbered(findings)
 
 
-def test_what_began_together_at_one_place_has_one_order():
+def test_simultaneous_pauses_fold_identically_in_any_order():
     """Two pauses of one moment and length, of either host: whichever came first gave its cause."""
     findings = [pause("a", 0), pause("b", 0, host="local"), pause("b", 0, host="remote")]
     (expected,) = incidents(findings)
@@ -75,14 +75,14 @@ def test_what_began_together_at_one_place_has_one_order():
 
 @settings(max_examples=300, deadline=None)
 @given(EVENTS)
-def test_a_rule_holds_whichever_of_two_findings_comes_first(findings):
+def test_relation_between_findings_is_symmetric(findings):
     for a in findings[:6]:
         for b in findings[:6]:
             if a.is_event and b.is_event:
                 assert related(a, b) == related(b, a)
 
 
-def test_what_holds_up_several_paths_at_once_is_one_incident():
+def test_simultaneous_stalls_and_pauses_are_one_incident():
     (incident,) = incidents([pause("a", 0), pause("b", 0.1), stall("c", 0.2), stall("a", 0.1)])
     assert incident.kind == "standstill"
     assert incident.paths == ("a", "b", "c")
@@ -90,17 +90,17 @@ def test_what_holds_up_several_paths_at_once_is_one_incident():
     assert "timeout" in incident.remedies
 
 
-def test_what_happens_a_minute_later_for_itself_is_another_incident():
+def test_events_a_minute_apart_are_separate():
     folded = incidents([stall("a", 0), stall("b", 60), shift("c", 200)])
     assert [i.kind for i in folded] == ["standstill", "standstill", "shift"]
 
 
-def test_a_level_that_moves_on_another_path_is_not_the_stalls_doing():
+def test_level_change_elsewhere_is_separate_incident():
     assert len(incidents([stall("a", 0), shift("b", 1)])) == 2
     assert len(incidents([stall("a", 0), shift("a", 1)])) == 1
 
 
-def test_an_end_takes_what_could_not_be_sent_along():
+def test_outage_includes_refusals_and_unsent_samples():
     parts = [death("a", 0, cause="path_down"), refused("a", 30), overrun("a", 30, 12)]
     (incident,) = incidents(parts)
     assert incident.kind == "outage"
@@ -112,7 +112,7 @@ def test_an_end_takes_what_could_not_be_sent_along():
     )
 
 
-def test_flows_lost_together_after_a_standstill_are_one_story_and_alone_no_migration():
+def test_pause_then_flow_loss_is_not_migration():
     alone = [pause("a", 100), stall("a", 100), death("a", 220)]
     (incident,) = incidents(alone)
     assert (incident.kind, incident.confidence) == ("pause then loss", "low")
@@ -120,7 +120,7 @@ def test_flows_lost_together_after_a_standstill_are_one_story_and_alone_no_migra
     assert "a pause, then the flow was lost" in render.incident(incident).lower()
 
 
-def test_a_standstill_is_told_at_its_own_moment_though_another_path_moved_before_it():
+def test_standstill_time_ignores_earlier_shift():
     """On a busy machine the demo's incident began with a shift of another path, 2.6 s before the host stood
     still, and it said that the host had stood still then.
     """
@@ -130,7 +130,7 @@ def test_a_standstill_is_told_at_its_own_moment_though_another_path_moved_before
     assert "stood still for 3.00 s at 2025-03-20 00:01:40" in render.incident(incident)
 
 
-def test_round_trips_that_were_longer_up_to_the_standstill_make_it_a_migration():
+def test_slow_rtt_until_standstill_means_migration():
     parts = [shift("a", 40), pause("a", 100), death("a", 220)]
     (incident,) = incidents(parts)
     assert (incident.kind, incident.confidence) == ("migration", "medium")
@@ -140,13 +140,13 @@ def test_round_trips_that_were_longer_up_to_the_standstill_make_it_a_migration()
 
 
 @pytest.mark.parametrize("cause", ["idle_expired", "path_down", "peer_down", "unknown"])
-def test_an_end_of_another_cause_is_not_a_standstills_doing(cause):
+def test_unrelated_death_is_separate_from_standstill(cause):
     folded = incidents([pause("a", 100), death("a", 220, cause=cause)])
     assert folded[0].kind == "standstill"
     assert len(folded) == 2
 
 
-def test_a_connection_that_was_opened_after_the_standstill_was_not_moved():
+def test_connection_opened_after_standstill_is_separate():
     folded = incidents([pause("a", 100), death("a", 220, age=50.0)])
     assert [i.kind for i in folded] == ["standstill", "flow loss"]
 
@@ -156,7 +156,7 @@ def test_a_long_way_off_is_not_its_doing():
     assert len(incidents([pause("a", 0, 0.1), death("a", 120)])) == 2
 
 
-def test_stolen_time_with_longer_round_trips_before_it_is_a_migration():
+def test_stolen_time_after_slow_rtt_is_migration():
     parts = [shift("a", 40), pause("a", 100, reason="steal", host="local"), death("a", 220)]
     (incident,) = incidents(parts)
     assert (incident.kind, incident.confidence) == ("migration", "high")
@@ -166,12 +166,12 @@ def test_stolen_time_with_longer_round_trips_before_it_is_a_migration():
     assert "stolen" in told
 
 
-def test_a_process_that_was_stopped_was_not_moved_with_its_host():
+def test_stopped_process_is_not_migration():
     parts = [pause("a", 100, reason="stopped", host="local"), death("a", 220), death("b", 220)]
     assert [i.kind for i in incidents(parts)] != ["migration"]
 
 
-def test_what_comes_late_behind_a_stall_is_of_one_incident_with_it():
+def test_late_echoes_join_their_stall():
     late = Finding(
         "delay",
         (Place("a", "r-a", 0),),

@@ -13,7 +13,7 @@ def found(directory):
     return interrupted(analyse(open_recordings([directory])))
 
 
-def test_paths_are_ranked_by_the_longest_wait_of_each_run(tmp_path):
+def test_paths_rank_by_longest_wait_per_run(tmp_path):
     path(tmp_path, "short", [50, 52, 51])
     path(tmp_path, "long", [500, 520, 510])
     short, long = found(tmp_path)
@@ -23,13 +23,13 @@ def test_paths_are_ranked_by_the_longest_wait_of_each_run(tmp_path):
     assert [[x.name for x in group] for group in steps([long, short])] == [["short"], ["long"]]
 
 
-def test_what_varies_more_than_it_differs_shares_a_rank(tmp_path):
+def test_overlapping_waits_share_a_rank(tmp_path):
     path(tmp_path, "a", [50, 900, 400])
     path(tmp_path, "b", [700, 100, 600])
     assert [[x.rank for x in group] for group in steps(found(tmp_path))] == [[1, 1]]
 
 
-def test_a_silence_in_which_a_connection_ended_is_a_wait(tmp_path):
+def test_fatal_silence_counts_as_wait(tmp_path):
     path(tmp_path, "stalls", [50, 51, 52])
     path(tmp_path, "ends", [9000, 9100, 20], died=(1, 2))
     (ends,) = [x for x in found(tmp_path) if x.name == "ends"]
@@ -41,7 +41,7 @@ def test_a_silence_in_which_a_connection_ended_is_a_wait(tmp_path):
     assert "something on the way forgot the flow (2)" in text
 
 
-def test_recordings_of_no_study_or_of_one_round_or_one_path_are_not_compared(tmp_path):
+def test_only_repeated_study_paths_are_compared(tmp_path):
     path(tmp_path / "x", "a", [50, 51], rounds=False)
     path(tmp_path / "x", "b", [50, 51], rounds=False)
     assert found(tmp_path / "x") == []

@@ -80,7 +80,7 @@ def test_what_is_written_holds(tmp_path, kind, library):
 
 
 @pytest.mark.parametrize(("kind", "library"), [case for case in CASES if case[1] != "sysctl"])
-def test_what_a_default_does_it_does_and_no_more(tmp_path, kind, library):
+def test_settings_are_written_only_where_needed(tmp_path, kind, library):
     """Where nothing is written a file without settings holds; where something is, it would lose."""
     of = {limit: next((r for r in recipes(kind, limit) if r.library == library), None) for limit in LIMITS}
     left = [limit for limit, r in of.items() if r is not None and not r.settings]
@@ -148,7 +148,7 @@ def test_a_socket_takes_its_options_as_written():
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_a_keepalive_that_is_lost_leaves_time_for_the_next(limit):
+def test_lost_keepalive_leaves_time_for_another(limit):
     for recipe in library_settings.keepalive(limit):
         if recipe.library == "sysctl":
             idle, interval = (s.value for s in recipe.settings)
@@ -168,7 +168,7 @@ def test_keepalives_do_not_end_what_recovers(limit, stall):
             assert fails_after > stall or set_["probes"] == library_settings.MOST_PROBES
 
 
-def test_a_default_that_does_is_told_and_nothing_is_written():
+def test_sufficient_default_writes_no_setting():
     told = snippet(Recipe("node-postgres", (), "idleTimeoutMillis"))
     assert told.text == ""
     assert "idleTimeoutMillis" in told.where

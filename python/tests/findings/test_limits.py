@@ -142,7 +142,7 @@ def rate_end(rate, lost):
         (None, "a search for the rate ceiling found nothing", []),
     ],
 )
-def test_a_rate_ceiling_that_was_found_is_a_finding_and_asks_for_no_keepalive(tmp_path, result, words, facts):
+def test_rate_ceiling_gives_finding_without_keepalive_advice(tmp_path, result, words, facts):
     analysis = analysed(tmp_path, result, "tcp-rate-ceiling")
     (finding,) = [f for f in analysis.findings if "ceiling" in f.kind]
     assert words in render.statement(finding)
@@ -182,7 +182,7 @@ def test_a_keepalive_is_half_of_what_was_survived(tmp_path):
     assert written["Npgsql"] == "Keepalive=120"
 
 
-def test_stalls_of_a_study_are_those_of_the_path_that_it_searched(tmp_path):
+def test_keepalive_covers_stalls_of_searched_path(tmp_path):
     """A failover of 40 s beside a limit of 30 s: keepalives that are given up sooner end what recovers. In a
     study a search's recordings have its name as a tag, and were of another path than the probe's.
     """
@@ -211,7 +211,7 @@ def test_stalls_of_a_study_are_those_of_the_path_that_it_searched(tmp_path):
     assert "tcp_keepalive_probes" in "".join(written.values()), written
 
 
-def test_a_lifetime_is_nine_tenths_of_what_was_lived_to(tmp_path):
+def test_lifetime_is_nine_tenths_of_survived_age(tmp_path):
     found = {"verdict": "found", "survived": end(1800, "age_ns"), "died": end(1803, "age_ns")}
     (advice,) = of(analysed(tmp_path, found, "tcp-age-limit"), "keepalive", "lifetime")
     assert advice.topic == "lifetime"
@@ -234,7 +234,7 @@ def test_what_found_no_limit_asks_for_nothing(tmp_path, result):
 
 
 @pytest.mark.parametrize("verdict", ["found", "stopped"])
-def test_a_limit_below_the_shortest_length_has_no_value(tmp_path, verdict):
+def test_limit_below_shortest_length_has_no_setting(tmp_path, verdict):
     (advice,) = of(analysed(tmp_path, {"verdict": verdict, "died": end(0.4)}), "keepalive")
     assert "setting" not in advice.quantities
     assert render.snippets(advice) == []
@@ -249,7 +249,7 @@ def test_a_limit_below_the_shortest_length_has_no_value(tmp_path, verdict):
         (600, None, 900, 300),
     ],
 )
-def test_no_keepalive_is_as_long_as_any_silence_that_killed(tmp_path, survived, died, idle, setting):
+def test_keepalive_is_shorter_than_any_fatal_silence(tmp_path, survived, died, idle, setting):
     found = {"verdict": "found" if died else "not_found", "survived": end(survived)}
     if died:
         found["died"] = end(died)
@@ -262,7 +262,7 @@ def test_no_keepalive_is_as_long_as_any_silence_that_killed(tmp_path, survived, 
         assert value.value < idle * SECOND
 
 
-def test_it_is_in_the_page_in_markdown_and_in_json(tmp_path):
+def test_keepalive_settings_are_in_all_formats(tmp_path):
     analysis = analysed(tmp_path, {"verdict": "found", "survived": end(240), "died": end(244)})
     page, text = templates.html(Page("limits", analysis)), as_text(analysis, "markdown")
     assert "<pre>keepaliveTime=120000</pre>" in page
@@ -281,7 +281,7 @@ def test_it_is_in_the_page_in_markdown_and_in_json(tmp_path):
     st.lists(st.integers(1, 10**13), max_size=6),
     st.lists(st.integers(1, 10**13), max_size=6),
 )
-def test_what_is_known_to_be_safe_was_survived_and_is_below_all_that_killed(survived, died):
+def test_known_safe_is_survived_and_below_deaths(survived, died):
     safe = values.known_safe(survived, died)
     if safe is None:
         assert not died or not [s for s in survived if s < min(died)]

@@ -27,7 +27,7 @@ def test_paths_differ_where_their_brackets_do_not_overlap(tmp_path):
     assert grouped(tmp_path) == [["short"], ["next", "overlaps"], ["none"]]
 
 
-def test_searches_with_other_traffic_are_not_held_against_each_other(tmp_path):
+def test_searches_with_different_traffic_are_not_compared(tmp_path):
     """A search with keepalives finds none where the plain one finds a limit: on one path "paths differ" was
     told, and recordings of one label were pooled into a bracket that nothing was sure of.
     """
@@ -58,13 +58,13 @@ def test_an_unclear_search_is_never_told_as_none(tmp_path):
     assert "55.5 s to 56.9 s" in head
 
 
-def test_a_path_without_a_limit_is_told_apart_only_beyond_what_was_tried(tmp_path):
+def test_missing_limit_differs_only_beyond_tried_range(tmp_path):
     runs(tmp_path / "tried-less", (3, None))
     runs(tmp_path / "found", (4, 5))
     assert grouped(tmp_path) == [["tried-less", "found"]]
 
 
-def test_runs_of_one_path_are_one_bracket_and_a_contradiction_is_told(tmp_path):
+def test_runs_of_one_path_share_a_bracket(tmp_path):
     runs(tmp_path / "agree", (1, 2), (1.5, 2.5))
     runs(tmp_path / "contradict", (11, 12), (13, 14))
     runs(tmp_path / "once", (21, 22), (25, None))
@@ -78,7 +78,7 @@ def test_runs_of_one_path_are_one_bracket_and_a_contradiction_is_told(tmp_path):
     assert (one.low.at, one.high.at, one.low.of, one.runs) == (SECOND, 2.5 * SECOND, 6, 2)
 
 
-def test_a_report_of_searches_alone_begins_with_what_they_found(tmp_path):
+def test_search_only_report_starts_with_limits(tmp_path):
     runs(tmp_path / "short", (1, 2))
     runs(tmp_path / "long", (5, 6))
     text = as_text(analyse(open_recordings([tmp_path])), "markdown")
@@ -95,7 +95,7 @@ def test_a_report_of_searches_alone_begins_with_what_they_found(tmp_path):
     assert "| short" not in figures
 
 
-def test_rate_ceilings_stand_beside_the_other_limits_and_are_compared_among_themselves(tmp_path):
+def test_rate_ceilings_are_compared_per_connection_count(tmp_path):
     runs(tmp_path / "idle", (1, 2))
     rates(tmp_path / "slow", (400, 500), (320, 400))
     rates(tmp_path / "fast", (1250, None))

@@ -17,7 +17,7 @@ SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
 
 
-def test_connections_that_are_still_open_count_as_lives_that_went_on(tmp_path):
+def test_open_connections_count_as_survivors(tmp_path):
     """A thousand connections of constant hazard, seen for a while and then killed: the 900 that lived were
     left out, and the deaths alone looked like old age ("refresh before they are 11 min old; it saves 30 %").
     """
@@ -42,7 +42,7 @@ def test_connections_that_are_still_open_count_as_lives_that_went_on(tmp_path):
 
 
 @pytest.mark.parametrize("confidence", ["high", "medium", "low", "none", None])
-def test_an_end_is_told_in_the_recordings_words_and_as_surely(tmp_path, confidence):
+def test_death_uses_recorded_reason_and_confidence(tmp_path, confidence):
     """The report had a table of its own: acknowledged silences were `high`, forgotten flows always `high`,
     and `path_down` said "for new connections neither" although a fresh one had been echoed.
     """
@@ -92,7 +92,7 @@ def test_round_trips_of_zero_break_nothing(tmp_path, zeros):
     assert [s.rtt.count for s in scenarios(open_recordings([tmp_path]))] == [1000, 1000]
 
 
-def test_the_time_without_answers_is_that_of_stalls_and_ends_with_overlaps_once(tmp_path):
+def test_silent_time_counts_overlaps_once(tmp_path):
     at = START + 100 * SECOND
     stalled = {"duration_ns": 4 * SECOND, "samples": 4, "recovered": True, "retransmits": 0}
     began = {"seq": 20, "outstanding": 1, "threshold_ns": SECOND}
@@ -122,7 +122,7 @@ def test_the_time_without_answers_is_that_of_stalls_and_ends_with_overlaps_once(
     ("moments", "told"),
     [((1000,), []), ((1000, 2000), []), ((900, 1800, 2700), ["either"]), ((900, 1810, 2610), ["age"])],
 )
-def test_connections_that_die_together_are_one_piece_of_evidence_of_an_age_limit(tmp_path, moments, told):
+def test_simultaneous_deaths_count_once_for_age_limit(tmp_path, moments, told):
     """Six connections of one age at each of a few moments: an outage each, or an age limit. Twelve deaths in
     two moments were told as one, although two moments always agree in something.
     """
@@ -141,7 +141,7 @@ def test_connections_that_die_together_are_one_piece_of_evidence_of_an_age_limit
 
 
 @pytest.mark.parametrize("connections", [60, 120])
-def test_connections_beyond_the_stories_are_evidence_by_their_moments(tmp_path, connections):
+def test_deaths_beyond_story_limit_are_evidence(tmp_path, connections):
     """Only fifty deaths of a recording are told one by one."""
     events = []
     for n in range(connections):
@@ -158,7 +158,7 @@ def told_of(tmp_path, *events):
     return analyse(open_recordings([tmp_path]))
 
 
-def test_what_the_evidence_does_not_tell_apart_is_named(tmp_path):
+def test_ambiguous_causes_are_named(tmp_path):
     at = START + 100 * SECOND
     more = {"could_be": ["path_down", "peer_paused"], "confidence": "none"}
     began = {"seq": 20, "outstanding": 1, "threshold_ns": SECOND}
@@ -178,7 +178,7 @@ def test_what_the_evidence_does_not_tell_apart_is_named(tmp_path):
         ("flow_forgotten", "forward", "something on the way forgot the flow"),
     ],
 )
-def test_the_way_that_was_lost_is_named_where_it_is_known(tmp_path, verdict, direction, words):
+def test_known_loss_direction_is_named(tmp_path, verdict, direction, words):
     at = START + 100 * SECOND
     more = {} if direction is None else {"direction": direction}
     end = closed(0, at, 100 * SECOND, outstanding=3)
@@ -188,7 +188,7 @@ def test_the_way_that_was_lost_is_named_where_it_is_known(tmp_path, verdict, dir
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_echoes_that_came_late_are_a_delay_and_neither_silence_nor_loss(tmp_path, ended):
+def test_late_echoes_are_delay_not_loss(tmp_path, ended):
     at = START + 100 * SECOND
     began = {"seq": 100, "rtt_ns": SECOND, "threshold_ns": SECOND // 5}
     over = {"duration_ns": 6 * SECOND, "samples": 5, "most_ns": 3 * SECOND, "confidence": "high"}

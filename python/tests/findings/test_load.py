@@ -43,7 +43,7 @@ def told(tmp_path_factory):
     return analyse(open_recordings([directory])), rtt, flags
 
 
-def test_idle_and_loaded_samples_are_two_scenarios_with_their_own_figures(told):
+def test_idle_and_loaded_samples_are_separate_scenarios(told):
     analysis, rtt, flags = told
     assert {s.name for s in analysis.scenarios} == {"path", "path under load"}
     for scenario in analysis.scenarios:
@@ -73,7 +73,7 @@ def test_no_histogram_of_a_run_holds_both(told):
         assert scenario.first is None
 
 
-def test_the_growth_is_told_with_its_interval_and_the_load(told):
+def test_load_slowdown_shows_interval_and_load(told):
     analysis, _, _ = told
     (finding,) = [f for f in analysis.findings if f.kind == "under load"]
     assert finding.scenario == "path"
@@ -95,7 +95,7 @@ def test_the_growth_is_told_with_its_interval_and_the_load(told):
     assert [a.paths for a in analysis.advice if a.topic == "placement"] == [("path",)]
 
 
-def test_a_load_that_changes_nothing_is_no_finding_of_growth(tmp_path):
+def test_harmless_load_is_no_slowdown(tmp_path):
     recorded(tmp_path / "calm", 1)
     analysis = analyse(open_recordings([tmp_path]))
     (finding,) = [f for f in analysis.findings if f.kind == "under load"]
@@ -104,7 +104,7 @@ def test_a_load_that_changes_nothing_is_no_finding_of_growth(tmp_path):
     assert not [a for a in analysis.advice if a.topic == "under load"]
 
 
-def test_a_recording_under_load_throughout_is_named_so_and_not_pooled_with_an_idle_one(tmp_path):
+def test_fully_loaded_recording_stays_apart_from_idle(tmp_path):
     recorded(tmp_path / "idle", 1, lambda seq: seq * 0)
     recorded(tmp_path / "loaded", 2, lambda seq: seq * 0 + UNDER_LOAD, start_ns=START + 10**15)
     analysis = analyse(open_recordings([tmp_path]))
@@ -112,7 +112,7 @@ def test_a_recording_under_load_throughout_is_named_so_and_not_pooled_with_an_id
     assert [f.kind for f in analysis.findings].count("under load") == 1
 
 
-def test_a_connection_that_died_is_told_once_and_of_the_idle_scenario(tmp_path):
+def test_death_is_reported_once_for_idle_scenario(tmp_path):
     closed = {
         "at_ns": START + N * SECOND // 10,
         "connection": 0,

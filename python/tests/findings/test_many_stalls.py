@@ -72,7 +72,7 @@ KINDS = [stalls, ended, deaths, refusals, returns]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_eight_times_the_events_take_eight_times_as_long(kind, tmp_path):
+def test_analysis_cost_is_linear_in_events(kind, tmp_path):
     def cost(n):
         lines = kind(n)
         step = 100 * SECOND if kind in (refusals, returns) else SECOND // 10

@@ -29,7 +29,7 @@ def moment(truth, kind, event):
     return line["mono_ns"]
 
 
-def test_a_migration_is_one_incident_for_all_its_paths_with_its_parts_inside(tmp_path):
+def test_migration_is_one_incident_for_all_paths(tmp_path):
     # Five samples a second instead of one: enough to see the brownout on the two shorter paths.
     incidents, truth = simulated(tmp_path, PRESET.read_text().replace('every = "1s"', 'every = "200ms"'))
     (incident,) = incidents
@@ -56,7 +56,7 @@ def test_a_migration_is_one_incident_for_all_its_paths_with_its_parts_inside(tmp
     assert "flows of different hosts were forgotten together" in told
 
 
-def test_one_flow_that_was_lost_after_a_pause_is_not_told_as_a_migration(tmp_path):
+def test_one_lost_flow_is_not_migration(tmp_path):
     """A process that was stopped, and a firewall that forgot its flow a minute later for reasons of its own,
     look like this from one path: nothing in it shows that a host moved.
     """
@@ -82,7 +82,7 @@ def test_one_flow_that_was_lost_after_a_pause_is_not_told_as_a_migration(tmp_pat
     ],
     ids=["a pause alone", "no standstill"],
 )
-def test_what_is_no_migration_is_not_told_as_one(tmp_path, old, new):
+def test_migration_needs_both_standstill_and_redirect(tmp_path, old, new):
     text = PRESET.read_text().replace(old, new)
     if "host-pause" in new:
         dropped = ("brownout", "freeze", "redirect", "then")

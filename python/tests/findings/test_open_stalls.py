@@ -39,7 +39,7 @@ def silent_from(first):
     return rtt
 
 
-def test_it_costs_what_was_not_answered_and_the_time_to_the_end(tmp_path):
+def test_open_stall_costs_unanswered_samples_until_end(tmp_path):
     """As a probe writes it whose run ends while the reflector is stopped."""
     over = START + 405 * SECOND
     facts = {"sent": SENT, "answered": 300, "outstanding": 100, "silent_ns": 106 * SECOND}
@@ -55,7 +55,7 @@ def test_it_costs_what_was_not_answered_and_the_time_to_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("rolled_up", [False, True])
-def test_of_a_probe_that_was_killed_the_samples_tell(tmp_path, rolled_up):
+def test_killed_probe_stall_is_costed_from_samples(tmp_path, rolled_up):
     from fathometer.dataset.rollup_writer import write_rollups
 
     incident, _ = told(tmp_path, [opened(0, START), began(302, 300)], silent_from(300), ended=False)
@@ -69,7 +69,7 @@ def test_of_a_probe_that_was_killed_the_samples_tell(tmp_path, rolled_up):
         assert (incident.toll.lost, incident.toll.silent_ns) == (2, over - START - 300 * SECOND)
 
 
-def test_one_whose_end_is_missing_is_none_to_the_end(tmp_path):
+def test_unclosed_stall_with_answers_costs_nothing(tmp_path):
     """The line that ended it is damaged: the samples after it were answered."""
     rtt = lognormal_ns(1, SENT)
     incident, stall = told(tmp_path, [opened(0, START), began(102, 100)], rtt, ended=False)
@@ -77,7 +77,7 @@ def test_one_whose_end_is_missing_is_none_to_the_end(tmp_path):
     assert "until the recording ended" in render.statement(stall)
 
 
-def test_one_that_its_connections_closing_contradicts_is_none_to_the_end(tmp_path):
+def test_stall_contradicted_by_close_costs_nothing(tmp_path):
     events = [opened(0, START), began(102, 100)]
     events.append(closed(0, START + 400 * SECOND, 400 * SECOND, "finished", silent_ns=SECOND))
     incident, _ = told(tmp_path, events, lognormal_ns(1, SENT))

@@ -40,7 +40,7 @@ def application(directory, name, answered, due, failed=0, round_=1):
           manifest=manifest)  # fmt: skip
 
 
-def test_rows_that_are_lost_are_no_requests_that_a_policy_lost(tmp_path):
+def test_missing_rows_are_not_failed_requests(tmp_path):
     """Where rows had no room on the disk, their requests counted as not served, and the policy came last. Nor
     are they left out of what it is compared by: of 62 that are known 2 failed, and of all 100 too.
     """
@@ -72,12 +72,12 @@ def test_a_share_has_no_interval_beyond_one(tmp_path):
     ("value", "text"),
     [(1, "100 %"), (0.5, "50.00 %"), (0.99995, "99.9950 %"), (1 - 2e-7, "99.999980 %"), (0.0, "0.00 %")],
 )
-def test_what_is_not_all_is_not_called_100_percent(value, text):
+def test_partial_share_never_shows_as_100_percent(value, text):
     """One request of ten million was not served, and "100.0000 %" were."""
     assert _percent(value) == text
 
 
-def test_an_application_of_which_nothing_is_known_blames_nobody(tmp_path):
+def test_application_without_rows_is_not_known(tmp_path):
     application(tmp_path, "lost", 0, 100)
     analysis = analyse(open_recordings([tmp_path]))
     assert "100 not known" in told(analysis.applications[0])
@@ -94,7 +94,7 @@ def test_nothing_to_rank_by_is_said():
     ("lasts", "ns"),
     [("1m 30s", 90 * SECOND), ("2.5s", 5 * SECOND // 2), ("0s", 0), ("soon", None), ("3 s x", None)],
 )
-def test_how_long_an_event_of_the_truth_lasted_is_read_whole_or_not_at_all(tmp_path, lasts, ns):
+def test_truth_event_duration_is_parsed_strictly(tmp_path, lasts, ns):
     """A reader of its own took the numbers that it knew out of any text: "soon" lasted 0 ns, "3 s x" 3 s."""
     lines = [
         {"at": iso(START), "kind": "truth.started", "place": "fabric"},

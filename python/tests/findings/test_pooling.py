@@ -38,7 +38,7 @@ def of(root):
     }
 
 
-def test_two_hosts_that_measure_under_one_label_are_two_scenarios(tmp_path):
+def test_two_hosts_under_one_label_stay_separate(tmp_path):
     """They were one, whose p50 was between that of a near host and that of a far one."""
     recorded(tmp_path, "near 1", host={"name": "vm-1", "machine_id": A}, median=300)
     recorded(tmp_path, "near 2", host={"name": "vm-1", "machine_id": A}, median=300, hours=1)
@@ -51,7 +51,7 @@ def test_two_hosts_that_measure_under_one_label_are_two_scenarios(tmp_path):
     assert near.figure("p50").value < 400_000 < 2_000_000 < far.figure("p50").value
 
 
-def test_hosts_of_one_name_are_told_apart_by_their_machine(tmp_path):
+def test_same_hostname_is_split_by_machine_id(tmp_path):
     recorded(tmp_path, "a", host={"name": "localhost", "machine_id": A})
     recorded(tmp_path, "b", host={"name": "localhost", "machine_id": B})
     names = of(tmp_path)
@@ -78,7 +78,7 @@ def test_what_the_user_told_apart_is_not_pooled(tmp_path, what):
     assert any(told in name for name in names), names
 
 
-def test_runs_of_a_study_are_pooled_though_their_rounds_differ(tmp_path):
+def test_study_rounds_are_pooled_across_machines(tmp_path):
     for n in range(3):
         tags = {"study": "zones", "round": str(n), "vm": "D3"}
         # Who says from where it was measured decides what one place is: machines may be made anew.
@@ -87,7 +87,7 @@ def test_runs_of_a_study_are_pooled_though_their_rounds_differ(tmp_path):
     assert of(tmp_path) == {"same-zone": ["r0", "r1", "r2"]}
 
 
-def test_older_recordings_that_name_no_host_go_with_the_only_one_there_is(tmp_path):
+def test_hostless_recording_joins_the_only_host(tmp_path):
     recorded(tmp_path, "old")
     recorded(tmp_path, "new", hours=1, host={"name": "vm-1", "machine_id": A})
     assert of(tmp_path) == {"same-zone": ["new", "old"]}
@@ -96,7 +96,7 @@ def test_older_recordings_that_name_no_host_go_with_the_only_one_there_is(tmp_pa
     assert sorted(of(tmp_path).values()) == [["new"], ["old"], ["other"]]
 
 
-def test_a_rollup_keeps_hosts_apart_as_their_recordings_do(tmp_path):
+def test_rollup_keeps_hosts_separate(tmp_path):
     recorded(tmp_path / "all", "near", host={"name": "vm-1", "machine_id": A})
     recorded(tmp_path / "all", "far", host={"name": "vm-2", "machine_id": B})
     out = fathometer("rollup", tmp_path / "all", "--output", tmp_path / "rolled")
@@ -128,7 +128,7 @@ def test_marks_are_the_first_thing_that_is_said(tmp_path):
     assert [m["mark"] for m in compared["marks"]] == ["emulated", "quick", "simulated"]
 
 
-def test_a_report_of_a_real_network_says_nothing_of_the_kind(tmp_path):
+def test_real_network_report_has_no_marks(tmp_path):
     recorded(tmp_path, "real", host={"name": "vm-1", "machine_id": A})
     assert marks.told(open_recordings([tmp_path])) == ()
     assert analyse(open_recordings([tmp_path])).scenarios[0].name == "same-zone"

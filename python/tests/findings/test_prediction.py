@@ -85,7 +85,7 @@ def long_answers(
     return predict([known(root)], FAR)
 
 
-def test_a_long_answer_has_a_wide_interval_that_holds_both_senders(tmp_path):
+def test_long_answer_interval_covers_both_senders(tmp_path):
     told = long_answers(tmp_path / "r")
     # At once, or spread over R / (g - 1) of a round trip R by a sender that paces with a gain of 2 / ln 2.
     at_once, paced = 80 + 1 + 2, 80 + 1 + 80 / (2 / np.log(2) - 1)
@@ -97,7 +97,7 @@ def test_a_long_answer_has_a_wide_interval_that_holds_both_senders(tmp_path):
     assert short.high_ns - short.low_ns < 2 * MS
 
 
-def test_windows_that_shut_while_nothing_is_asked_grow_anew(tmp_path):
+def test_idle_pause_adds_window_regrowth(tmp_path):
     back_to_back, rested = (long_answers(tmp_path / f"p{n}", pause_ms=n) for n in (0, 5_000))
     # 10, 20, …, 1,280 segments: seven round trips more until 1,400 are sent.
     windowed = 80 * 8 + 1
@@ -119,14 +119,14 @@ def test_answers_that_came_too_fast_were_not_paced(tmp_path):
     assert fast.high_ns < (80 + 1 + 40) * MS < slow.high_ns
 
 
-def test_what_the_path_took_to_carry_may_have_been_its_pace(tmp_path):
+def test_transfer_time_may_reflect_pacing(tmp_path):
     told = long_answers(tmp_path / "r", rtt_ms=160, transfer_ms=85, path_ms=80)
     # With open windows it is what the path carries; a paced sender's 85 ms of 160 are 42 of 80.
     assert told.ns == pytest.approx((81 + 85) * MS, rel=0.02)
     assert told.low_ns < 87 * MS < (81 + 42.4) * MS < told.high_ns
 
 
-def test_nobody_knows_how_long_an_answer_is_that_was_not_counted(tmp_path):
+def test_uncounted_answer_has_no_interval(tmp_path):
     told = long_answers(tmp_path / "r", segments=0)
     assert told.ns == pytest.approx(83 * MS, rel=0.01)
     assert told.low_ns is None
@@ -156,7 +156,7 @@ def test_the_prediction_stands_beside_what_was_measured_there(tmp_path):
     assert row["at_once_ns"] == pytest.approx(24 * MS, rel=0.01)
 
 
-def test_of_connections_side_by_side_nothing_is_predicted_and_each_is_told(tmp_path):
+def test_concurrent_connections_are_not_predicted(tmp_path):
     for name, number in (("one", 1), ("two", 2)):
         queries(tmp_path / name, 10, label=f"{name}:5432/shop", connections=number, start_ns=number * 10**18)
     analysis = analyse(open_recordings([tmp_path]))
@@ -199,7 +199,7 @@ def test_one_round_trip_is_a_median(tmp_path):
     # 4 ms here, and ten round trips of 1 ms on either path; and 14 ms there.
     [(40, "slower", "faster"), (4, None, None), (0.5, "faster", "slower")],
 )
-def test_what_was_measured_beyond_the_prediction_is_said_to_be(tmp_path, there_ms, to, back):
+def test_measurement_beyond_prediction_is_reported(tmp_path, there_ms, to, back):
     """A study's paths carried bytes at different speeds, and nothing told that the predictions had missed."""
     for at, (label, server_ms) in enumerate({"near:5432/shop": 4, "far:5432/shop": there_ms}.items()):
         for run in range(8):
@@ -220,7 +220,7 @@ def test_what_was_measured_beyond_the_prediction_is_said_to_be(tmp_path, there_m
 
 
 @pytest.mark.parametrize(("there_ms", "beyond"), [(4.6, None), (40, "slower")])
-def test_an_interval_that_may_be_too_narrow_counts_for_a_wider_one(tmp_path, there_ms, beyond):
+def test_doubtful_interval_counts_as_wider(tmp_path, there_ms, beyond):
     """Runs that differ made one note say "beyond both intervals" and that they may not hold; then it never
     came, as most medians are so doubted (a reviewer, and a stranger).
     """

@@ -45,7 +45,7 @@ def drifting(root, factor):
         recording(root / name, [sure(0, int(ns), 0) for ns in walls], label=f"{name}:5432/shop")
 
 
-def test_a_report_tells_a_small_difference_to_whom_it_matters(tmp_path):
+def test_matters_threshold_filters_small_differences(tmp_path):
     drifting(tmp_path, 1.04)
     recordings = open_recordings([tmp_path])
     for matters, is_told in ((0.05, False), (0.01, True)):

@@ -33,7 +33,7 @@ def recording(seconds):
     return SimpleNamespace(manifest=SimpleNamespace(id="r"), totals=totals, **nothing)
 
 
-def test_a_shift_that_went_back_did_not_last_ever_since():
+def test_reverted_shift_ends_when_level_returns():
     """9 ms more for 20 minutes was told as "longer since then", and as no harm at all."""
     events = numbered([shift(1000, 1, 10), shift(2200, 10, 1)])
     rise, fall = incidents(events, [recording(16_000)])
@@ -43,7 +43,7 @@ def test_a_shift_that_went_back_did_not_last_ever_since():
     assert stayed.toll.added_for_ns == 15_000 * SECOND
 
 
-def test_sizes_that_step_at_one_moment_are_not_one_restless_path(tmp_path):
+def test_simultaneous_size_steps_are_not_restless(tmp_path):
     """Four sizes of a sweep stepped once each, and the first one's path was told "restless, 4 changes"."""
     one = open_recording(write(tmp_path / "r", lognormal_ns(1, 5_000)))
     at = START + 3_000 * SECOND
@@ -54,7 +54,7 @@ def test_sizes_that_step_at_one_moment_are_not_one_restless_path(tmp_path):
     assert [(f.kind, f.scenario) for f in told] == [("change", f"{n} bytes") for n in (1, 2, 3, 4)]
 
 
-def test_the_end_of_a_long_connection_is_read_from_its_end(tmp_path, monkeypatch):
+def test_long_connection_end_reads_last_samples(tmp_path, monkeypatch):
     """A connection without a pace, of more samples than are loaded at once: its reset ended the report."""
     rtt = lognormal_ns(2, 120_000)
     parts = [rtt[:50_000], rtt[50_000:100_000], rtt[100_000:]]
@@ -70,7 +70,7 @@ def test_the_end_of_a_long_connection_is_read_from_its_end(tmp_path, monkeypatch
     assert means[-50:] == pytest.approx(expected)
 
 
-def test_a_copy_is_refused_where_rows_are_found_by_the_id(tmp_path):
+def test_duplicate_recording_is_refused(tmp_path):
     """A copied directory: each of the two came back with the samples of both, twice."""
     for name in ("a/r", "b/r"):
         write(tmp_path / name, lognormal_ns(1, 1_000))

@@ -24,7 +24,7 @@ def analysis(tmp_path):
     return analyse(open_recordings([tmp_path / "sweep"])), size, rtt
 
 
-def test_each_size_is_a_scenario_with_its_own_figures(analysis):
+def test_each_size_has_its_own_figures(analysis):
     found, size, rtt = analysis
     assert sorted(s.key.size for s in found.scenarios) == SIZES.tolist()
     for scenario in found.scenarios:
@@ -59,7 +59,7 @@ def test_nothing_that_is_told_over_time_is_pooled(analysis):
         assert np.array_equal(values, np.where(mine == UNANSWERED, np.nan, mine), equal_nan=True)
 
 
-def test_segments_before_an_end_are_not_made_of_several_sizes(tmp_path):
+def test_mixed_sizes_give_no_end_segments(tmp_path):
     n = 3000
     probe = {"mode": "tcp", "size": None, "interval_ns": 1_000_000_000}
     closed = {"at_ns": START + n * 10**9, "connection": 0, "kind": "connection.closed", "cause": "reset"}

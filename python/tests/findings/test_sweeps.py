@@ -58,7 +58,7 @@ def test_few_rounds_decide_nothing(tmp_path):
     assert (sweep.each[1].verdict, sweep.each[1].ratio.count) == ("cannot be decided", 4)
 
 
-def test_a_login_is_a_unit_where_each_setting_has_connections(tmp_path):
+def test_reconnecting_sweep_uses_logins_as_units(tmp_path):
     rows = swept(4, 21, PACKETS, (1, 0.5), each_login=3)
     recording(tmp_path / "r", rows, settings=PACKETS)
     (sweep,) = sweeps(known(tmp_path).scenarios)
@@ -106,7 +106,7 @@ def test_of_many_runs_each_is_one(tmp_path):
 
 
 @pytest.mark.parametrize(("runs", "settings"), [(2, 2), (5, 2), (5, 4), (7, 12), (8, 2)])
-def test_of_few_runs_the_interval_is_as_wide_as_they_differ(runs, settings):
+def test_interval_of_few_runs_holds_truth(runs, settings):
     """Whose ratio is another in each run: of 200 reports more than 20 that miss the truth come once in a
     thousand times. Of units pooled as if they were of one run, half and more missed it.
     """
@@ -145,7 +145,7 @@ def test_a_round_without_the_first_setting_says_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("ratios", "wanted"), [([3], 3), ([1, 4], 2), ([9, 1, 2], 2), ([32, 0.5, 2, 8], 4), ([0.25, 4] * 10, 1)]
 )
-def test_the_median_of_an_even_number_is_the_live_summary_s(ratios, wanted):
+def test_even_median_matches_live_summary(ratios, wanted):
     # The table of `fathom-core/query/ratio.rs`, by hand; a mean of the middle two is 5 of the fourth.
     ratio, _ = ratio_of_units([np.array(ratios, dtype=float)], 0.95)
     assert ratio.value == pytest.approx(wanted)

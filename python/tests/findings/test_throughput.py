@@ -30,7 +30,7 @@ def analysed(directory, events, ended=False):
     return analyse(open_recordings([directory]))
 
 
-def test_an_interrupted_test_has_what_this_end_counted_without_the_warm_up(tmp_path):
+def test_interrupted_test_uses_local_counts_after_warm_up(tmp_path):
     kernel = {"retransmits": 2, "cwnd_bytes": 50_000, "srtt_us": 300}
     events = [interval(c, 1, 10**9, omitted=True, retransmits=90) for c in (0, 1)]
     events += [interval(c, at, 10**6 * at, **kernel) for at in (2, 3) for c in (0, 1)]
@@ -59,21 +59,21 @@ def test_an_interrupted_test_has_what_this_end_counted_without_the_warm_up(tmp_p
 
 
 @pytest.mark.parametrize("summary", [{}, {"ways": "none"}, {"ways": [{"way": "sideways"}]}])
-def test_a_summary_that_cannot_be_understood_is_not_believed(tmp_path, summary):
+def test_invalid_summary_is_ignored(tmp_path, summary):
     ended = {"at_ns": START + 3 * SECOND, "kind": "throughput.ended", "summary": summary}
     analysis = analysed(tmp_path / "r", [interval(0, 1, 10**6), ended])
     (test,) = json.loads(as_text(analysis, "json"))["throughput"]
     assert [way["sent"]["bytes"] for way in test["ways"]] == [10**6]
 
 
-def test_the_moment_that_is_left_at_the_end_is_no_second(tmp_path):
+def test_partial_last_interval_is_not_a_second(tmp_path):
     events = [interval(0, 1, 10**6), interval(0, 2, 10**6), interval(0, 3, 10**6, length=SECOND // 50)]
     analysis = analysed(tmp_path / "r", events)
     (finding,) = [f for f in analysis.findings if f.kind == "throughput"]
     assert "8.00 Mbit/s in the slowest second, 8.00 Mbit/s in the fastest" in told(finding)
 
 
-def test_in_short_it_is_a_throughput_test_and_no_round_trips(tmp_path):
+def test_throughput_summary_has_no_round_trips(tmp_path):
     text = as_text(analysed(tmp_path / "r", [interval(0, 1, 10**6)]), "markdown")
     short = text.split("## What happened")[0]
     assert "Throughput: **1 test** (of 1 path)" in short

@@ -31,7 +31,7 @@ def told(tmp_path, **paths):
     return analysis, {f.scenario: f for f in analysis.findings if f.kind == "time-outs"}
 
 
-def test_what_a_time_out_cuts_off_is_what_had_not_come_by_then(tmp_path):
+def test_cutoff_counts_late_and_unanswered_samples(tmp_path):
     rtt = slow(7)
     analysis, by_path = told(tmp_path, slow=rtt, quick=lognormal_ns(3, SENT, 1000))
     assert set(by_path) == {"slow"}

@@ -98,7 +98,7 @@ def attempt(at, kind):
     return {"at_ns": START + at * SECOND, "kind": kind, **more}
 
 
-def test_attempts_in_vain_last_until_there_is_a_connection(tmp_path):
+def test_failed_attempts_last_until_connection(tmp_path):
     """A server came after 5.17 s, and the last attempt before had failed after 2.09 s, which was told."""
     attempts = [attempt(at, f"connection.{kind}") for at in (0, 2) for kind in ("opening", "refused")]
     write(
@@ -111,7 +111,7 @@ def test_attempts_in_vain_last_until_there_is_a_connection(tmp_path):
     assert (refused.from_ns, refused.to_ns) == (START, START + 5 * SECOND)
 
 
-def test_attempts_in_vain_to_the_end_last_as_long_as_there_were_any(tmp_path):
+def test_failed_attempts_at_end_stop_at_last_attempt(tmp_path):
     """Of three targets one was tried for 6 s and never there; the others ended after 11 s, and so did its
     recording: its outage was of 5.9 s in the summary, and of 11.3 s in the report.
     """
@@ -123,7 +123,7 @@ def test_attempts_in_vain_to_the_end_last_as_long_as_there_were_any(tmp_path):
     assert (refused.from_ns, refused.to_ns) == (START, START + 5 * SECOND)
 
 
-def test_attempts_far_apart_are_one_row_until_there_is_a_connection(tmp_path):
+def test_distant_attempts_are_one_row_until_connected(tmp_path):
     """Each row lasts until there is a connection: two of them would tell the same time twice."""
     failed = [
         attempt(at, f"connection.{kind}") for at in (0, 120, 360, 600) for kind in ("opening", "refused")
@@ -135,7 +135,7 @@ def test_attempts_far_apart_are_one_row_until_there_is_a_connection(tmp_path):
     assert (rows[0].from_ns, rows[0].to_ns) == (START, START + 400 * SECOND)
 
 
-def test_while_another_connection_answers_the_path_is_not_silent(tmp_path):
+def test_path_with_answering_connection_is_not_silent(tmp_path):
     events = [
         opened(0, START),
         opened(1, START),
@@ -157,7 +157,7 @@ def test_a_connection_that_answers_ends_the_silence(tmp_path):
     assert quantities["times"].value == 1
 
 
-def test_an_outage_is_as_long_as_nothing_was_answered(tmp_path):
+def test_outage_length_is_its_unanswered_time(tmp_path):
     """A reflector was gone for 4.1 s, and each datagram that was tried meanwhile refused at once; three
     seconds later the level moved for a moment, which is of the same incident. Its head said 7.45 s, and the
     advice was to retry for as long.

@@ -23,7 +23,7 @@ def test_rounding_is_towards_the_safe_side(ns, step):
 
 
 @given(st.lists(LENGTHS, max_size=40))
-def test_a_user_timeout_is_above_every_stall_that_recovered(recovered):
+def test_user_timeout_exceeds_every_recovered_stall(recovered):
     timeout = values.user_timeout(recovered)
     assert all(timeout >= 2 * stall for stall in recovered)
     assert timeout >= (5 if len(recovered) >= 19 else 30) * S
@@ -35,7 +35,7 @@ def shortest_waits(p):
 
 
 @given(st.integers(1, 600 * S))
-def test_retries_outlast_the_outage_however_short_their_waits_turn_out(outage):
+def test_shortest_retries_outlast_the_outage(outage):
     p = values.patience(outage)
     assert sum(shortest_waits(p)) > outage
     # And no more of them than it takes.
@@ -43,7 +43,7 @@ def test_retries_outlast_the_outage_however_short_their_waits_turn_out(outage):
 
 
 @given(st.integers(1, 600 * S), st.data())
-def test_the_first_retry_after_the_outage_is_within_the_deadline(outage, data):
+def test_first_retry_after_outage_meets_deadline(outage, data):
     """Whatever waits are drawn, and however long each try takes to fail."""
     p = values.patience(outage)
     at = 0

@@ -46,7 +46,7 @@ def one(*values):
 
 
 @pytest.mark.parametrize("growth", [windows.DOUBLES, windows.DELAYED])
-def test_windows_grow_as_those_of_a_sender_that_acknowledgements_clock(growth):
+def test_windowed_model_matches_simulated_sender(growth):
     rng = random.Random(19)
     for _ in range(200):
         segments, window = rng.randrange(1, 3_000), rng.randrange(2, 60)
@@ -60,7 +60,7 @@ def test_windows_grow_as_those_of_a_sender_that_acknowledgements_clock(growth):
         assert abs(told - true) <= slack * rtt + 1, (segments, window, rtt / MS, told / rtt, true / rtt)
 
 
-def test_rows_that_are_made_meanwhile_cost_no_more_than_they_take():
+def test_row_creation_adds_at_most_its_time():
     rng = random.Random(1)
     for _ in range(200):
         segments, window = rng.randrange(1, 3_000), rng.randrange(4, 60)
@@ -77,7 +77,7 @@ def test_rows_that_are_made_meanwhile_cost_no_more_than_they_take():
 
 
 @pytest.mark.parametrize("gain", [windows.PACES, windows.PACES_SLOWLY])
-def test_a_pace_that_follows_its_own_deliveries_settles_where_the_law_says(gain):
+def test_paced_model_matches_simulated_sender(gain):
     rng = random.Random(7)
     for _ in range(200):
         segments, rtt = rng.randrange(1, 5_000), rng.uniform(0.2, 150) * MS
@@ -89,7 +89,7 @@ def test_a_pace_that_follows_its_own_deliveries_settles_where_the_law_says(gain)
         assert slow == told + MS
 
 
-def test_a_window_shuts_by_half_for_each_timeout_and_never_below_the_initial_one():
+def test_idle_timeouts_halve_window_to_initial():
     rtt = 100 * MS
     timeout = rtt + windows.RTO_MIN_NS
     for idle, window in [(0, 2_000), (0.99, 2_000), (1, 1_000), (2.5, 500), (6, 31.25), (30, 10), (1e9, 10)]:

@@ -24,7 +24,7 @@ def summarised(directory, **more):
     return made
 
 
-def test_a_throughput_test_that_counted_nothing_says_so_beside_round_trips(tmp_path):
+def test_empty_throughput_test_is_reported_as_such(tmp_path):
     probe = {"mode": "tcp-throughput", "size": None, "interval_ns": None}
     none = np.zeros(0, dtype=np.int64)
     write(tmp_path / "t", none, label="bulk", manifest={"probe": probe})
@@ -43,13 +43,13 @@ def test_a_throughput_test_that_counted_nothing_says_so_beside_round_trips(tmp_p
     assert "| bulk " not in text.split("## Findings about")[0]
 
 
-def test_a_recording_without_samples_and_without_anything_else_says_that(tmp_path):
+def test_empty_recording_says_nothing_was_sent(tmp_path):
     write(tmp_path / "e", np.zeros(0, dtype=np.int64), label="empty")
     (finding,) = [f for f in analyse(open_recordings([tmp_path])).findings if f.kind == "no samples"]
     assert render.statement(finding) == "empty: nothing was sent; there is nothing to report"
 
 
-def test_a_summary_is_shown_with_what_it_cannot_support_and_checked(tmp_path):
+def test_summary_states_its_limits_and_is_checked(tmp_path):
     summarised(tmp_path / "good")
     # A mean above the maximum: impossible, whoever printed it.
     summarised(tmp_path / "bad", statistics={"mean": 200_000})
@@ -77,7 +77,7 @@ def test_a_summary_is_shown_with_what_it_cannot_support_and_checked(tmp_path):
         (lambda _: [], "object"),
     ],
 )
-def test_a_summary_that_is_not_one_is_refused_in_a_sentence(tmp_path, change, message):
+def test_invalid_summary_is_refused(tmp_path, change, message):
     path = summarised(tmp_path / "s") / "summary.json"
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     with pytest.raises(FathometerError, match=message):
@@ -90,7 +90,7 @@ def test_a_summary_that_is_not_one_is_refused_in_a_sentence(tmp_path, change, me
         open_summaries([tmp_path])
 
 
-def test_what_lies_in_a_recordings_directory_is_no_summary(tmp_path):
+def test_summary_inside_recording_is_ignored(tmp_path):
     directory = write(tmp_path / "r", lognormal_ns(1, 10))
     (directory / "summary.json").write_text("{}")
     assert open_summaries([tmp_path]) == ()

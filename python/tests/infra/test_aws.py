@@ -31,7 +31,7 @@ def port(rule):
     return rule["ip_protocol"], rule["from_port"], rule["to_port"]
 
 
-def test_a_login_of_another_account_is_refused_by_the_provider(planned):
+def test_provider_refuses_other_account(planned):
     """To it all of the lab seems gone, and `destroy` would forget what goes on costing."""
     _, _, plan = planned
     provider = plan["configuration"]["provider_config"]["aws"]
@@ -61,7 +61,7 @@ def test_nothing_is_sent_but_to_the_lab(planned):
     assert all(ip_network(rule["cidr_ipv4"]).subnet_of(PRIVATE) for rule in rules)
 
 
-def test_whatever_can_be_reached_has_a_group_of_the_labs_own(planned):
+def test_reachable_resources_use_lab_security_groups(planned):
     _, resources, plan = planned
     # A group's rules are its own resources: none stand in it, where no test would see them.
     for group in of(resources, "security_group"):
@@ -84,7 +84,7 @@ def test_whatever_can_be_reached_has_a_group_of_the_labs_own(planned):
     assert all(group == {"references": ["var.groups"]} for group in named)
 
 
-def test_only_the_jump_host_reaches_the_internet_and_only_if_asked(planned):
+def test_only_requested_jump_host_reaches_internet(planned):
     jump, resources, _ = planned
     assert [e.address for e in of(resources, "eip")] == (["module.jump[0].aws_eip.this[0]"] if jump else [])
     gateways = of(resources, "internet_gateway")
@@ -112,7 +112,7 @@ def test_every_host_has_an_end_of_the_platforms(planned):
         assert end["target"][0]["arn"].endswith(":ec2:stopInstances")
 
 
-def test_what_ends_hosts_may_stop_those_of_this_lab_and_nothing_else(planned):
+def test_expiry_role_may_stop_only_lab_hosts(planned):
     _, resources, _ = planned
     (role,), (policy,) = of(resources, "iam_role"), of(resources, "iam_role_policy")
     (trusted,) = json.loads(role["assume_role_policy"])["Statement"]
@@ -123,7 +123,7 @@ def test_what_ends_hosts_may_stop_those_of_this_lab_and_nothing_else(planned):
     assert may["Condition"] == {"StringEquals": {"aws:ResourceTag/fathom-lab": tag}}
 
 
-def test_hosts_are_of_today_and_let_in_by_key_alone(planned):
+def test_hosts_are_current_types_with_key_login(planned):
     _, resources, _ = planned
     for host in of(resources, "instance"):
         jump = host.address.startswith("module.jump")
@@ -149,7 +149,7 @@ def test_a_network_balancers_idle_limit_is_a_variable(lab):
 
 
 @pytest.mark.parametrize("lab", [of_root("aws", "zones")], indirect=True)
-def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(lab):
+def test_zone_pairs_are_compared_without_far_host(lab):
     told = lab.told(other_region="", zones=["c", "a", "b"])
     labels = [s["label"] for s in told["scenarios"]]
     assert labels == ["same-host", "same-zone", "cross-zone-c-a", "cross-zone-c-b", "cross-zone-a-b"]

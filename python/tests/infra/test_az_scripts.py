@@ -86,7 +86,7 @@ def option(call, name):
 
 
 @pytest.mark.parametrize("lab", LABS)
-def test_a_lab_is_guarded_tagged_and_has_its_end(az, lab, tmp_path):
+def test_lab_is_firewalled_tagged_and_expires(az, lab, tmp_path):
     done, calls = az(lab, "198.51.100.7/32")
     assert (done.returncode, done.stderr) == (0, "")
     begins = [["account", "show"], ["group", "exists"], ["account", "list"], ["group", "create"]]
@@ -147,7 +147,7 @@ def test_nothing_is_made_for_the_whole_world(az, word):
 
 
 @pytest.mark.parametrize("user", ["root", "admin", "Azureuser", "-x", "a b", "1st", "a" * 33, "user;reboot"])
-def test_a_user_that_azure_refuses_is_told_before_anything_is_made(az, user):
+def test_invalid_user_is_refused_before_az_calls(az, user):
     """`az` said so at the first host, when a group, a network and an address were there, and cost."""
     done, calls = az("two-hosts", "198.51.100.7/32", LAB_USER=user)
     assert done.returncode == 2
@@ -160,7 +160,7 @@ def test_a_user_that_azure_refuses_is_told_before_anything_is_made(az, user):
     ["ssh-ed25519 !!!! lab", "{key}{key}", "ecdsa-sha2-nistp256 AAAA lab", "ssh-rsa {short}", ""],
     ids=["broken", "two", "ecdsa", "other kind", "empty"],
 )
-def test_a_key_that_opens_no_host_is_told_before_anything_is_made(az, tmp_path, text):
+def test_unusable_key_is_refused_before_az_calls(az, tmp_path, text):
     key = (tmp_path / "key.pub").read_text()
     (tmp_path / "own.pub").write_text(text.format(key=key, short=key.split()[1][:60]) + "\n")
     done, calls = az("two-hosts", "198.51.100.7/32", KEY=str(tmp_path / "own.pub"))
@@ -169,7 +169,7 @@ def test_a_key_that_opens_no_host_is_told_before_anything_is_made(az, tmp_path, 
     assert calls == []
 
 
-def test_a_short_key_is_told_before_anything_is_made(az, tmp_path):
+def test_short_rsa_key_is_refused_before_az_calls(az, tmp_path):
     for bits in ("1024", "2048"):
         words = ["ssh-keygen", "-q", "-t", "rsa", "-b", bits, "-N", "", "-f", tmp_path / bits]
         subprocess.run(words, check=True)
@@ -180,7 +180,7 @@ def test_a_short_key_is_told_before_anything_is_made(az, tmp_path):
 
 
 @pytest.mark.parametrize("hours", ["1 day", "0", "24", "x", "", "-1", "1.5", "HOME", "999999999999999999999"])
-def test_hours_that_are_none_are_told_before_anything_is_made(az, hours):
+def test_invalid_hours_are_refused_before_az_calls(az, hours):
     done, calls = az("two-hosts", "198.51.100.7/32", HOURS=hours)
     # Nothing said is the usual.
     assert (done.returncode, calls == []) == ((2, True) if hours else (0, False))
@@ -188,7 +188,7 @@ def test_hours_that_are_none_are_told_before_anything_is_made(az, hours):
         assert done.stderr == "HOURS: a number from 1 to 23, as hosts are deallocated at a time of day\n"
 
 
-def test_a_place_where_no_study_can_be_written_is_told_before_anything_is_made(az):
+def test_unwritable_directory_is_refused_before_az_calls(az):
     """As in a directory that is read only; root may write into that, and not into this one."""
     done, calls = az("two-hosts", "198.51.100.7/32", at="/proc")
     assert done.returncode == 2
@@ -229,7 +229,7 @@ def test_a_lab_that_broke_off_goes_on(az):
     ids=["quota", "login", "other"],
 )
 @pytest.mark.parametrize("refused", ["account show", "group exists", "group create", "vm create"])
-def test_what_az_refuses_is_told_with_what_to_do(az, tmp_path, refused, says, advice):
+def test_az_error_is_shown_with_advice(az, tmp_path, refused, says, advice):
     """Before anything was made it went on costing, and `remove.sh` got no subscription (a stranger)."""
     (tmp_path / "t").mkdir()
     done, _ = az("two-hosts", "198.51.100.7/32", REFUSED=refused, SAYS=says, TMPDIR=str(tmp_path / "t"))
@@ -247,7 +247,7 @@ def test_what_az_refuses_is_told_with_what_to_do(az, tmp_path, refused, says, ad
     assert not list((tmp_path / "t").iterdir())
 
 
-def test_a_lab_that_is_there_costs_whatever_az_says_next(az):
+def test_existing_lab_cost_is_mentioned_after_failure(az):
     done, _ = az("two-hosts", "198.51.100.7/32", THERE="true", REFUSED="group create", SAYS="(Conflict)")
     assert "What there is costs until" in done.stderr
 
@@ -280,7 +280,7 @@ def test_what_was_not_removed_is_no_success(az, elsewhere, says):
     assert ["group", "delete"] not in [c[:2] for c in calls]
 
 
-def test_a_lab_is_removed_in_the_subscription_that_is_named(az):
+def test_remove_uses_named_subscription(az):
     done, calls = az("remove", "fathom-two-hosts", "sub-3", HERE="sub-3", THERE="true")
     assert done.returncode == 0, done.stderr
     (delete,) = [c for c in calls if c[:2] == ["group", "delete"]]
@@ -288,7 +288,7 @@ def test_a_lab_is_removed_in_the_subscription_that_is_named(az):
     assert "removed fathom-two-hosts in the subscription sub-3" in done.stdout
 
 
-def test_a_lab_that_is_in_another_subscription_is_made_no_second_time_unasked(az):
+def test_lab_in_other_subscription_is_not_duplicated(az):
     """It broke off there, and is called again where `az` works in another one by now."""
     there = {"SUBSCRIPTIONS": "sub-1 sub-2", "ELSEWHERE": "sub-2"}
     done, calls = az("two-hosts", "198.51.100.7/32", **there)
@@ -316,7 +316,7 @@ def test_a_study_that_was_edited_stays(az, tmp_path):
     assert (file.read_text(), (tmp_path / "fathom-two-hosts.toml.new").read_text()) == (edited, made)
 
 
-def test_what_az_does_not_tell_is_in_no_study(az, tmp_path):
+def test_missing_public_address_writes_no_study(az, tmp_path):
     done, _ = az("two-hosts", "198.51.100.7/32", ADDRESS="")
     assert done.returncode == 1
     assert "az tells no public address of" in done.stderr

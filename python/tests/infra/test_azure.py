@@ -55,7 +55,7 @@ def test_nothing_is_open_to_the_world(planned):
     assert ports == {"22", "7007"}
 
 
-def test_every_subnet_with_hosts_is_guarded_and_lets_nothing_else_in(planned):
+def test_every_subnet_with_hosts_denies_other_inbound(planned):
     _, resources, _ = planned
     groups = {g["name"] for g in of(resources, "network_security_group")}
     denied = [
@@ -79,7 +79,7 @@ def test_no_subnet_has_a_way_out_by_default(planned):
     assert {s["default_outbound_access_enabled"] for s in subnets} == {False}
 
 
-def test_only_the_jump_host_has_a_public_address_and_only_if_asked(planned):
+def test_public_addresses_exist_only_where_needed(planned):
     jump, resources, _ = planned
     module = lambda r: r.address.rsplit(".azurerm_", 1)[0]  # noqa: E731
     hosts = {module(h) for h in of(resources, "linux_virtual_machine")}
@@ -134,7 +134,7 @@ def test_a_name_of_azurerm_4_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("lab", [of_root("azure", "hub-and-spoke")], indirect=True)
-def test_a_firewall_can_have_as_many_rules_as_the_docs_say(lab, tmp_path):
+def test_firewall_accepts_documented_rule_counts(lab, tmp_path):
     """A single `range()` of HCL ends at 1,024: it is put together of pieces, of which 1,001 rules have two.
     A plan of 10,000 takes ten seconds, so of more the pieces alone are looked at.
     """
@@ -192,7 +192,7 @@ def test_a_way_can_be_had_alone(lab, way):
 
 
 @pytest.mark.parametrize("lab", [of_root("azure", "zones")], indirect=True)
-def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(lab):
+def test_zone_pairs_are_compared_without_far_host(lab):
     told = lab.told(other_region="", zones=["3", "1", "2"])
     labels = [s["label"] for s in told["scenarios"]]
     assert labels == ["same-host", "same-zone", "cross-zone-3-1", "cross-zone-3-2", "cross-zone-1-2"]
@@ -200,7 +200,7 @@ def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(lab)
 
 
 @pytest.mark.parametrize("lab", [of_root("azure", "placement")], indirect=True)
-def test_every_combination_of_factors_is_a_pair_of_hosts(lab):
+def test_every_factor_combination_gets_host_pair(lab):
     both = [False, True]
     resources, plan = lab.plan(
         factors={"accelerated_networking": both, "proximity_group": both, "availability_set": both}
@@ -242,7 +242,7 @@ def test_hosts_are_told_their_mtu(lab):
 
 
 @pytest.mark.parametrize("lab", [of_root("azure", "placement")], indirect=True)
-def test_a_factor_that_the_lab_does_not_know_is_refused(lab):
+def test_unknown_factor_is_refused(lab):
     """It was dropped unseen, and a lab of one row was made."""
     (refused,) = lab.refused(factors={"accelerated_networks": [False, True]})
     assert "The lab knows the factors accelerated_networking, proximity_group" in refused
@@ -257,7 +257,7 @@ def test_a_factor_that_the_lab_does_not_know_is_refused(lab):
 
 
 @pytest.mark.parametrize("lab", [of_root("azure", "nat")], indirect=True)
-def test_only_the_subnet_of_the_client_goes_out_by_the_nat_gateway(lab):
+def test_only_client_subnet_uses_nat_gateway(lab):
     resources, _ = lab.plan(idle_timeout_minutes=30)
     (gateway,) = of(resources, "nat_gateway")
     assert gateway["idle_timeout_in_minutes"] == 30

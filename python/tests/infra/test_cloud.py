@@ -62,7 +62,7 @@ def test_who_says_no_pays_nothing(attached):
     assert not attached.place.exists()
 
 
-def test_a_longer_life_is_a_change_that_is_asked_about(cloud):
+def test_extending_lab_changes_it_in_place(cloud):
     cloud("up", *GIVEN, "--yes")
     out, err = cloud("up", "azure-zones", "--for", "8h", "--yes")
     assert "to be changed" in out
@@ -88,7 +88,7 @@ def test_a_longer_life_is_a_change_that_is_asked_about(cloud):
     assert not cloud.place.exists()
 
 
-def test_ctrl_c_while_things_are_made_loses_none_of_them(cloud):
+def test_ctrl_c_during_up_loses_no_resources(cloud):
     # Interrupted before the first thing there is no state, and `up` asks the cloud.
     cloud.program("az", "exit 0")
     process = cloud.popen("up", *GIVEN, "--yes")
@@ -107,7 +107,7 @@ def test_ctrl_c_while_things_are_made_loses_none_of_them(cloud):
     assert not cloud.place.exists()
 
 
-def test_a_program_that_is_missing_is_named_with_where_to_get_it(attached):
+def test_missing_tool_error_names_download_site(attached):
     (attached.programs / "tofu").unlink()
     _, err = attached("up", *GIVEN, code=1)
     assert "neither `tofu` nor `terraform` is in PATH; install OpenTofu (https://opentofu.org/" in err
@@ -164,7 +164,7 @@ def test_a_value_that_the_lab_refuses(attached):
         assert set(err.rstrip().rpartition("; set it with ")[2].split(" and ")) == ways
 
 
-def test_a_value_that_a_module_refuses_names_the_variable(tmp_path, zygote):
+def test_module_validation_error_names_variable(tmp_path, zygote):
     nat = Cloud(tmp_path, zygote, lab="azure-nat", more=served("azure"))
     words = ("azure-nat", *GIVEN[1:], "--var", "idle_timeout_minutes=4.5")
     _, err = nat("plan", *words, code=1)
@@ -198,7 +198,7 @@ def own(tmp_path, zygote):
     return with_own_root(tmp_path, zygote, OWN_ROOT)
 
 
-def test_a_change_of_outputs_alone_is_applied_without_a_question(own):
+def test_output_only_change_applies_without_question(own):
     own("up", "azure-own", "--infra", "infra", "--yes")
     # No host answers: what it would measure is written before that.
     own("run", "azure-own", "--fathom", fathom(), code=1)

@@ -32,7 +32,7 @@ def things(cloud):
     return [one for one in state["resources"] if one["mode"] == "managed"]
 
 
-def test_a_login_of_another_account_removes_nothing_and_makes_nothing_anew(cloud):
+def test_other_account_cannot_remove_or_remake_lab(cloud):
     """`aws` did not tell whose login it was: the state was emptied, and "nothing of it is left" was said."""
     cloud.login(OURS)
     cloud("up", *GIVEN, "--yes")
@@ -55,7 +55,7 @@ def test_a_login_of_another_account_removes_nothing_and_makes_nothing_anew(cloud
     assert not cloud.place.exists()
 
 
-def test_the_account_is_among_the_labs_settings_where_aws_tells_it(cloud):
+def test_lab_settings_include_aws_account(cloud):
     """So it guards a `terraform destroy` by hand, too."""
     cloud.login(OTHER)
     cloud("plan", *GIVEN)

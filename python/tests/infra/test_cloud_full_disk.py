@@ -99,7 +99,7 @@ def full(forker):
 
 
 @pytest.mark.parametrize("verb", ["up", "down"])
-def test_a_state_that_the_real_tool_could_only_print_is_gone_on_with(full, verb):
+def test_state_printed_on_full_disk_is_reused(full, verb):
     said = full.up(code=1)
     aside = full.lab / "labs/azure/full/errored.tfstate"
     assert f"the state could not be written; what was printed of it is kept in {aside}" in said
@@ -125,7 +125,7 @@ def test_a_state_that_the_real_tool_could_only_print_is_gone_on_with(full, verb)
     assert full.machine.run(f"ls -A {full.lab.parent}") == ""
 
 
-def test_a_lab_whose_directory_is_a_disk_of_its_own_is_removed_as_far_as_it_can_be(full):
+def test_mounted_lab_directory_is_reported_as_unremovable(full):
     """It ended in a traceback."""
     full.machine.run(f"mkdir -m 700 {full.lab}; mount -t tmpfs -o size=48m,mode=700 tmpfs {full.lab}")
     (full.infra / "azure/full/main.tf").write_text(ROOT.replace("cat /dev/zero", "true"))

@@ -56,7 +56,7 @@ def built_anew(provider):
         file.write(b"\0")
 
 
-def test_a_lab_is_removed_though_its_provider_is_another_by_now(own):
+def test_lab_is_removed_after_provider_changed(own):
     """`down` ended with "call it again", each time (a stranger)."""
     own("up", "azure-own", "--infra", "infra", "--yes")
     root = own.place / "labs/azure/own"

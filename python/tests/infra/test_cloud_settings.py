@@ -28,7 +28,7 @@ def sizes(cloud):
     return {i["attributes"]["size"] for r in hosts for i in r["instances"]}
 
 
-def test_a_plan_that_is_refused_changes_nothing_of_the_lab(nat):
+def test_refused_plan_does_not_change_lab(nat):
     nat("up", *GIVEN, "--yes")
     for words, says in (
         ("--var ssh_from=10.0.0.0/8", "Give a network of IPv4 in CIDR notation"),
@@ -101,7 +101,7 @@ def test_what_is_no_number_is_refused_at_once(nat, value):
     assert "plan.started" not in nat.kinds()
 
 
-def test_what_was_planned_or_declined_is_not_the_labs(nat):
+def test_planned_or_declined_settings_are_not_kept(nat):
     made = nat("up", *GIVEN, "--for", "2h", "--yes")[1]
     (end,) = set(re.findall(r"hosts end at (\S+ \S+) UTC", made))
     (before,) = {line for line in nat("list")[0].splitlines() if line.startswith(f"{LAB}  made")}
@@ -119,7 +119,7 @@ def test_what_was_planned_or_declined_is_not_the_labs(nat):
     nat("down", LAB, "--yes", "--by-state")
 
 
-def test_what_is_planned_holds_for_up_where_nothing_is_made(nat):
+def test_up_uses_planned_settings_for_new_lab(nat):
     _, err = nat(
         "plan", *GIVEN, "--for", "2h", "--var", "size=Standard_D4s_v5", "--var", "idle_timeout_minutes=9"
     )

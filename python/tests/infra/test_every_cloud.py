@@ -68,13 +68,13 @@ def test_a_roots_own_tests_pass_and_make_nothing(lab):
     assert f"Success! {text.count('run ')} passed, 0 failed." in told
 
 
-def test_every_root_pins_the_provider_to_one_release_line(lab, planned):
+def test_every_root_pins_provider_release_line(lab, planned):
     _, plan = planned
     provider = plan["configuration"]["provider_config"][PROVIDERS[lab.cloud]]
     assert provider["version_constraint"] == LINES[lab.cloud]
 
 
-def test_whatever_costs_bears_the_labs_tag_and_its_end(planned):
+def test_billable_resources_carry_tag_and_expiry(planned):
     resources, _ = planned
     # What Google calls tags are names for its firewall.
     google = any(r.kind.startswith("google_") for r in resources.values())
@@ -96,7 +96,7 @@ def test_no_secret_is_kept(planned):
         assert not {n for n in secret if change["change"]["after"].get(n)}, change["address"]
 
 
-def test_the_docs_tell_what_an_hour_costs_and_all_of_it_has_a_price(lab, planned):
+def test_docs_state_hourly_price_of_every_lab(lab, planned):
     _, plan = planned
     price = estimate(read_plan(plan).after)
     assert price.unknown == ()
@@ -122,7 +122,7 @@ def only_its_end_changes(lab):
     assert endless[0] == endless[1]
 
 
-def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path):
+def test_lab_lifecycle_leaves_nothing(lab, tmp_path):
     outputs = lab.outputs
     study = tmp_path / "lab.toml"
     done = CliRunner().invoke(study_app, ["from-outputs", "-", "-o", str(study)], input=json.dumps(outputs))
@@ -166,7 +166,7 @@ def test_made_then_a_study_then_a_longer_life_then_nothing_is_left(lab, tmp_path
     ],
     ids=["all", "others", "one"],
 )
-def test_what_opens_too_much_or_cannot_be_is_refused(zones, wrong):
+def test_unsafe_or_invalid_variables_are_refused(zones, wrong):
     # Each variable by an error of its own: what one plan refuses, it refuses of any of them alone.
     if isinstance(wrong.get("zones"), str):
         wrong = {**wrong, "zones": ["1" if zones.cloud == "azure" else "a"] * 2}

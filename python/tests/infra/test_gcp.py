@@ -51,7 +51,7 @@ def test_nothing_is_open_to_the_world(planned):
     assert ports == {("tcp", "22"), ("tcp", "7007"), ("udp", "7007")}
 
 
-def test_only_the_jump_host_reaches_the_internet_and_only_if_asked(planned):
+def test_only_requested_jump_host_reaches_internet(planned):
     jump, resources = planned
     addresses = ["module.jump[0].google_compute_address.this[0]"] if jump else []
     assert [a.address for a in of(resources, "address")] == addresses
@@ -79,7 +79,7 @@ def test_every_host_has_an_end(planned):
         assert host["metadata"]["startup-script"] == END.read_text()
 
 
-def test_hosts_are_of_today_and_let_in_by_key_alone(planned):
+def test_hosts_are_current_types_with_key_login(planned):
     _, resources = planned
     for host in of(resources, "instance"):
         jump = host.address.startswith("module.jump")
@@ -101,7 +101,7 @@ def test_a_networks_mtu_is_a_variable(lab):
 
 
 @pytest.mark.parametrize("lab", [of_root("gcp", "zones")], indirect=True)
-def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(lab):
+def test_zone_pairs_are_compared_without_far_host(lab):
     told = lab.told(other_region="", zones=["c", "a", "b"])
     labels = [s["label"] for s in told["scenarios"]]
     assert labels == ["same-host", "same-zone", "cross-zone-c-a", "cross-zone-c-b", "cross-zone-a-b"]

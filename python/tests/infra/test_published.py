@@ -94,7 +94,7 @@ def published():
         yield from (("accelerated_networking", level) for level in fast[key])
 
 
-def test_every_published_path_is_one_of_these_and_each_of_these_was_published():
+def test_published_paths_match_known_paths():
     assert set(published()) == set(PATHS)
 
 
@@ -112,7 +112,7 @@ def docs():
     ("root", "article", "row"),
     [of_root("azure", PATHS[key][0], PATHS[key][0], *key) for key in PATHS],
 )
-def test_every_published_row_has_a_root_a_study_and_a_line_in_the_docs(root, article, row, tmp_path):
+def test_every_published_row_has_root_study_and_docs(root, article, row, tmp_path):
     lines, studies, text = docs()
     name, of_roots = STUDIES[article]
     cells = lines[root]
@@ -138,7 +138,7 @@ def test_every_published_row_has_a_root_a_study_and_a_line_in_the_docs(root, art
 
 
 @pytest.mark.parametrize("root", [of_root("azure", "placement")])
-def test_the_published_throughput_has_a_study_of_its_own(root, tmp_path):
+def test_published_throughput_has_its_own_study(root, tmp_path):
     """2.01 against 2.82 Gbit/s, of the same pairs as the round trips."""
     assert "accelerated-networking-throughput" in docs()[1][root]
     lab = read_lab(json.dumps(lab_of("azure", root).outputs).encode(), root)
@@ -160,7 +160,7 @@ def test_a_root_builds_what_was_published(root):
 
 
 @pytest.mark.parametrize("root", [of_root("azure", "all")])
-def test_one_root_builds_all_that_was_published_and_nothing_else(root):
+def test_all_root_builds_exactly_published_paths(root):
     told = lab_of("azure", root).outputs["fathometer"]["value"]
     labels = [s["label"] for s in told["scenarios"]]
     assert sorted(labels) == sorted({IN_ALL.get(label, label) for _, label in PATHS.values()})
@@ -172,7 +172,7 @@ def test_one_root_builds_all_that_was_published_and_nothing_else(root):
 
 
 @pytest.mark.parametrize("root", [of_root("azure", root) for root in roots("azure")])
-def test_the_jump_hosts_network_is_joined_to_every_network_with_hosts(root):
+def test_jump_network_peers_with_every_host_network(root):
     resources, _ = lab_of("azure", root).planned(public_jump=True)
     of = lambda kind: [r for r in resources.values() if r.kind == f"azurerm_{kind}"]  # noqa: E731
     networks = {n["name"]: ip_network(n["address_space"][0]) for n in of("virtual_network")}

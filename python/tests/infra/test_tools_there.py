@@ -15,13 +15,13 @@ def test_a_tool_that_is_missing_fails_ci(monkeypatch, tmp_path, ci, outcome):
     assert there("go") == str(tmp_path / "go")
 
 
-def test_a_tool_is_found_where_the_path_does_not_lead(monkeypatch, tmp_path):
+def test_tool_outside_path_is_found(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "elsewhere").touch()
     assert there("go", tmp_path / "none", tmp_path / "elsewhere") == str(tmp_path / "elsewhere")
 
 
-def test_a_tofu_of_the_path_is_taken_before_terraform(monkeypatch, tmp_path):
+def test_tofu_is_preferred_to_terraform(monkeypatch, tmp_path):
     monkeypatch.setattr("support.terraform.ROOT", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("terraform", "tofu"):

@@ -34,7 +34,7 @@ def test_ticks_are_where_people_expect_them(values, expected):
 
 
 @given(st.lists(positive, min_size=1, max_size=5))
-def test_there_are_some_ticks_within_the_axis_and_not_too_many(values):
+def test_scale_has_two_to_eight_ticks(values):
     scale = axes.scale(values)
     assert 2 <= len(scale.ticks) <= 8
     assert list(scale.ticks) == sorted(set(scale.ticks))
@@ -42,7 +42,7 @@ def test_there_are_some_ticks_within_the_axis_and_not_too_many(values):
     assert scale.low < min(values) <= max(values) < scale.high
 
 
-def test_what_is_not_positive_has_no_place_on_a_log_axis():
+def test_nonpositive_values_are_off_log_axis():
     assert axes.scale([0.0, -1.0, math.nan, math.inf]) is None
     assert axes.scale([-5.0, 0.0, 10.0]).low > 0
 

@@ -47,7 +47,7 @@ def test_ticks_fall_on_the_hours_of_the_zone(tmp_path, zone, first):
     assert str(getattr(zone, "key", "UTC")) in texts
 
 
-def test_labels_are_right_on_both_sides_of_a_change_of_the_clocks(tmp_path):
+def test_labels_are_correct_across_clock_change(tmp_path):
     """London, 26 October 2025: at 01:00 UTC it is 01:00 for the second time."""
     london = ZoneInfo("Europe/London")
     opened = recorded(tmp_path / "r", at("2025-10-25T20:00"), 12)
@@ -80,7 +80,7 @@ def test_a_year_of_changes_is_found():
     assert clocks.Clock.of(UTC, year) == clocks.Clock("UTC")
 
 
-def test_the_page_names_the_zone_on_its_axes_and_in_its_calendar(tmp_path):
+def test_page_names_the_time_zone(tmp_path):
     opened = recorded(tmp_path / "r", at("2025-06-10T12:00"), 60)
     analysis = analyse(opened, zone=ZoneInfo("Europe/London"))
     made = templates.html(draw(analysis))

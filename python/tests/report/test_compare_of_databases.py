@@ -22,7 +22,7 @@ def _probed(url, directory):
     )
 
 
-def test_a_comparison_says_what_the_queries_of_one_path_take_over_the_other(database, tmp_path):
+def test_comparison_predicts_queries_over_other_path(database, tmp_path):
     for name in ("here", "there"):
         words = ("--rows", 200, "--fetch-size", 20, "--count", 9, "--record", tmp_path / name)
         asked = ask(database, *words)
@@ -53,7 +53,7 @@ def test_a_comparison_says_what_the_queries_of_one_path_take_over_the_other(data
     assert "11 round trips" in table
 
 
-def test_paths_without_queries_are_compared_without_a_word_of_databases(database, tmp_path):
+def test_paths_without_queries_omit_databases(database, tmp_path):
     for name in ("a", "b"):
         _probed(database, tmp_path / name)
     assert "Databases" not in run("compare", "a", "b", cwd=tmp_path).stdout

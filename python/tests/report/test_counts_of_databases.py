@@ -12,7 +12,7 @@ from support.programs import LIMIT, fathom
 from support.report_schema import keeps_to_schema
 
 
-def test_the_servers_count_is_told_beside_path_and_client(tmp_path):
+def test_report_server_count_matches_the_run(tmp_path):
     kept = tmp_path / "kept"
     with echo("--tds", "0", "--tds-send-buffer", "64KiB") as listening:
         words = [fathom(), "sql", f"mssql://reader@{listening['tds']}/d?sslmode=disable", "--quiet", "--json"]

@@ -17,7 +17,7 @@ def plain(html):
     return re.sub(r"<[^>]*>", " ", html).strip()
 
 
-def test_no_caption_is_a_heading_or_a_label_again(tmp_path):
+def test_captions_repeat_no_heading_or_label(tmp_path):
     for number, label in enumerate(("near", "far")):
         events = [
             opened(0, START),

@@ -53,7 +53,7 @@ def test_a_goal_is_read_as_it_is_meant(text, path, metric, sign, limit):
         ("p99<1e3ms", "write it as"),
     ],
 )
-def test_what_is_no_goal_is_one_line_that_helps(text, names):
+def test_invalid_goal_is_a_helpful_usage_error(text, names):
     with pytest.raises(FathometerError) as caught:
         parsed(text)
     assert names in str(caught.value)
@@ -62,7 +62,7 @@ def test_what_is_no_goal_is_one_line_that_helps(text, names):
 
 
 @given(st.text(max_size=30))
-def test_whatever_is_given_it_is_a_goal_or_an_error_of_ours(text):
+def test_any_text_is_a_goal_or_fathometer_error(text):
     try:
         goal = parsed(text)
     except FathometerError:
@@ -87,7 +87,7 @@ def scenario(
     )
 
 
-def test_losses_are_sure_as_far_as_their_bursts_allow():
+def test_loss_goal_certainty_uses_exact_bounds():
     # 2 lost of 3,000 were "sure" to be below 0.1 %: "rule of three", which is for none. By Clopper & Pearson
     # (as in R's binom.test, one-sided) it may as well be 0.2097 %.
     def told(text, **of):
@@ -127,15 +127,15 @@ def outcome(text, **of):
         ("0.9ms", ("not met", True)),
     ],
 )
-def test_it_is_sure_where_the_whole_interval_is_on_one_side(limit, expected):
+def test_goal_is_sure_outside_the_interval(limit, expected):
     assert outcome(f"p99<{limit}") == expected
 
 
-def test_what_samples_cannot_support_is_neither_met_nor_broken():
+def test_unsupported_quantile_goal_is_undecided():
     assert outcome("p99<2ms", shown=False) == ("cannot be decided", False)
 
 
-def test_availability_is_what_was_answered_of_what_was_sent():
+def test_availability_is_answered_share_of_sent():
     assert outcome("availability>99.9%", lost=9) == ("met", False)
     assert outcome("availability>99.9%", lost=2) == ("met", True)
     # At its limit a share is as likely on the other side.
@@ -170,7 +170,7 @@ def test_the_largest_is_the_largest():
     assert outcome("max<=9ms") == ("met", True)
 
 
-def test_a_goal_is_for_every_path_or_for_those_that_match():
+def test_goal_covers_all_or_matching_paths():
     paths = [scenario("near"), scenario("far"), scenario("far under load", load=True), scenario("no", sent=0)]
     names = lambda text: [o.path for o in judged([parsed(text)], paths)]  # noqa: E731
     # Of the path without samples nothing is known, which is no reason to leave it out.
@@ -181,7 +181,7 @@ def test_a_goal_is_for_every_path_or_for_those_that_match():
 
 
 @given(st.floats(0, 1))
-def test_a_share_is_never_told_as_whole_that_is_not(share):
+def test_partial_share_never_shows_as_whole(share):
     text = percent(share)
     if 1e-5 < share < 1 - 1e-5:
         assert text not in {"0.0 %", "100.0 %", "0.00 %", "100.00 %"}

@@ -49,7 +49,7 @@ def write_page(analysis, directory):
     return " ".join(text.split())
 
 
-def test_where_every_echo_came_back_changed_no_sample_is_unanswered(tmp_path):
+def test_corrupted_echoes_are_not_unanswered(tmp_path):
     corrupted = {"flags": lambda seq: np.full(len(seq), int(Flags.CORRUPTED))}
     write(tmp_path / "r", np.full(40, UNANSWERED), columns=corrupted)
     analysis = analyse(open_recordings([tmp_path]))
@@ -61,14 +61,14 @@ def test_where_every_echo_came_back_changed_no_sample_is_unanswered(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_was_due_is_answered_unanswered_or_not_sent(tmp_path, seed):
+def test_due_samples_are_all_accounted_for(tmp_path, seed):
     """The law, with warm-up, corrupted and late echoes, sizes and load, as `random_recording` has them."""
     random_recording(tmp_path / "r", seed)
     for s in analyse(open_recordings([tmp_path])).scenarios:
         assert s.due == s.rtt.count + s.unanswered + s.corrupt + s.unsent
 
 
-def test_where_samples_were_lost_no_report_says_that_none_was(tmp_path):
+def test_lossy_report_never_says_no_loss(tmp_path):
     """Three in ten lost, one here and one there: no incident, and the page said "no loss" beside 70.5 %."""
     rtt = lognormal_ns(3, 2_000)
     rtt[np.random.default_rng(3).random(len(rtt)) < 0.3] = UNANSWERED
@@ -91,7 +91,7 @@ def overflowed(at_ns, lost, reason=None):
     return event if reason is None else event | {"reason": reason}
 
 
-def test_what_the_recorder_lost_is_told_with_its_reason(tmp_path):
+def test_recorder_loss_names_its_reason(tmp_path):
     """A full disk, a failed one, a killed probe: each was told as a disk that was too slow."""
     (row,) = [
         x
@@ -118,7 +118,7 @@ def test_what_the_recorder_lost_is_told_with_its_reason(tmp_path):
     assert "killed" in words["crash"]
 
 
-def test_losses_of_two_reasons_at_one_moment_are_two(tmp_path):
+def test_recorder_losses_are_split_by_reason(tmp_path):
     """The disk fell behind, and then it was full: one of the two reasons was told for both."""
     events = [
         overflowed(START + 50 * SECOND, 7, "behind"),

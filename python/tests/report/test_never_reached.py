@@ -11,7 +11,7 @@ from support.recordings import START, iso, lognormal_ns, write
 SECOND = 1_000_000_000
 
 
-def test_the_head_says_that_a_path_was_never_reached(tmp_path):
+def test_head_names_unreached_path(tmp_path):
     """ "Answered 100.0 %, all of 120 samples", while one of three targets was down throughout."""
     for n in range(2):
         write(tmp_path / f"up{n}", lognormal_ns(n, 60), label=f"up{n}")
@@ -26,7 +26,7 @@ def test_the_head_says_that_a_path_was_never_reached(tmp_path):
     assert (answered.tone, answered.details) == ("bad", ("all of 120 samples", "down was never reached"))
 
 
-def test_the_head_counts_the_time_in_which_nothing_could_be_sent(tmp_path):
+def test_head_duration_includes_unsent_time(tmp_path):
     """ "2.50 s" above an outage of 9.55 s, which lasted until the probe ended."""
     lost = {"at_ns": START + 3 * SECOND, "kind": "connection.closed", "connection": 0, "cause": "reset"}
     over = {"at_ns": START + 60 * SECOND, "kind": "recording.ended", "samples": 3}

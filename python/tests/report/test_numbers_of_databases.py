@@ -47,7 +47,7 @@ def of(value, kept, name):
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_the_report_says_what_the_run_and_the_summary_say(asked, name):
+def test_report_matches_run_and_summary(asked, name):
     kept, live, value, _, _ = asked
     summary = subprocess.run(
         [fathom(), "recording", "summary", "--json", kept / name],
@@ -89,7 +89,7 @@ def asked_in(row):
     return f"({row['asked']})".replace("_", "\\_")
 
 
-def test_the_page_has_a_row_and_a_bar_for_each(asked):
+def test_page_has_row_and_chart_per_query(asked):
     kept, _, value, page, text = asked
     section = text.split("## Databases\n")[1].split("\n## ")[0]
     for name in ASKED:

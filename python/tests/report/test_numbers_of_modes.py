@@ -107,7 +107,7 @@ def rows(directory):
     return sorted(every, key=lambda r: (r["connection"], r["seq"]))
 
 
-def test_the_json_keeps_to_its_schema_with_every_mode_in_it(told):
+def test_json_with_all_modes_matches_schema(told):
     keeps_to_schema(told[0])
     for part in ("throughput", "silences", "losses", "setups"):
         assert told[0][part], f"there is {part}, or the schema is not tried"
@@ -154,7 +154,7 @@ def test_samples_around_silences_are_never_pooled(told, summaries):
     assert not [s for s in told[0]["scenarios"] if s["name"] == "silent"]
 
 
-def test_the_cost_of_a_silence_is_told_with_its_interval(told, summaries):
+def test_silence_cost_matches_summary_with_interval(told, summaries):
     directory, own = summaries["silent"]
     expected = by_silence(directory)
     costs = {c["gap_ns"]: c for c in told[0]["silences"]}
@@ -238,7 +238,7 @@ def test_losses_are_told_by_direction(told, summaries):
     assert "Which way datagrams were lost" in told[2]
 
 
-def test_without_a_bound_on_the_clocks_no_way_is_told(told, summaries):
+def test_one_way_needs_bounded_clocks(told, summaries):
     bounded = [label for label, (_, own) in summaries.items() if own.get("clock_error_ns") is not None]
     assert [w["scenario"] for w in told[0]["one_ways"]] == bounded
 

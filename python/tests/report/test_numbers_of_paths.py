@@ -82,7 +82,7 @@ def is_row(line):
     return line.startswith("|")
 
 
-def test_limits_have_the_numbers_of_the_searches_and_the_page_has_theirs(tmp_path):
+def test_limits_match_searches_in_json_and_page(tmp_path):
     runs(tmp_path / "r" / "short", (1, 2), (1.5, 2.5))
     runs(tmp_path / "r" / "long", (5, 6))
     runs(tmp_path / "r" / "none", (9, None))
@@ -108,7 +108,7 @@ def test_limits_have_the_numbers_of_the_searches_and_the_page_has_theirs(tmp_pat
         assert all(name in row["differs from"] for name in mine["differs_from"])
 
 
-def test_what_was_acknowledged_and_not_answered_is_no_limit_on_the_page_nor_in_the_json(tmp_path):
+def test_acknowledged_but_unanswered_is_no_limit(tmp_path):
     unanswered(tmp_path / "r" / "ignored", 3.5, 4)
     runs(tmp_path / "r" / "short", (1, 2))
     value, text = report(tmp_path / "r", tmp_path)
@@ -122,7 +122,7 @@ def test_what_was_acknowledged_and_not_answered_is_no_limit_on_the_page_nor_in_t
     assert not [a for a in value["advice"] if "ignored" in a["paths"]]
 
 
-def test_interruptions_have_the_waits_of_the_runs_and_the_page_has_theirs(tmp_path):
+def test_interruptions_match_runs_in_json_and_page(tmp_path):
     path(tmp_path / "r", "stalls", [50, 51, 52])
     path(tmp_path / "r", "ends", [9000, 9100, 20], died=(1, 2))
     value, text = report(tmp_path / "r", tmp_path)
@@ -141,7 +141,7 @@ def test_interruptions_have_the_waits_of_the_runs_and_the_page_has_theirs(tmp_pa
         assert all(f"({n})" in row["why they ended"] for n in mine["verdicts"].values())
 
 
-def test_policies_by_path_have_what_each_left_unserved_and_the_page_has_it(tmp_path):
+def test_unserved_by_policy_matches_simulation(tmp_path):
     (tmp_path / "s.toml").write_text(SCENARIO)
     command = [fathom(), "fabric", "simulate", tmp_path / "s.toml", "--rate", "2", "--repeat", "3"]
     for name, policy in POLICIES.items():
@@ -163,7 +163,7 @@ def test_policies_by_path_have_what_each_left_unserved_and_the_page_has_it(tmp_p
         assert ("best" in rows[way][name]) == p["best"]
 
 
-def test_where_nothing_calls_for_them_they_are_there_and_empty(tmp_path):
+def test_inapplicable_sections_are_empty_in_json(tmp_path):
     path(tmp_path / "r", "alone", [50])
     value, _ = report(tmp_path / "r", tmp_path)
     assert [value[name] for name in ("limits", "interruptions", "policy_paths")] == [[], [], []]

@@ -53,7 +53,7 @@ def whole(seconds):
     return int(before) * 10**9 + int(after.ljust(9, "0")[:9])
 
 
-def test_qperf_has_a_summary_that_says_what_it_cannot_support(tmp_path):
+def test_qperf_summary_states_its_limits(tmp_path):
     output = peers.qperf(tmp_path)
     report, page, text = reported(tmp_path, output)
     number, unit = re.search(r"latency\s*=\s*([\d.,]+) (\w+)", output.read_text()).groups()

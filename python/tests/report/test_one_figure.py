@@ -44,7 +44,7 @@ def test_the_json_has_the_figures_of_the_table(report):
     assert row["p50"] == tables.figure(shown.of_runs["p50"])
 
 
-def test_the_chart_has_the_figures_and_the_intervals_of_the_table(report):
+def test_chart_and_table_figures_match(report):
     # The table said p99 1.72 ms (1.52 to 17.2), the chart above it 1.54 (1.47 to 1.65): runs in one, blocks
     # of all runs in the other.
     rows = {r["figure"]: r for r in charts.figures(report.scenarios)["data"]["values"]}
@@ -71,7 +71,7 @@ def test_a_report_against_itself_shows_nothing(report, tmp_path):
     assert not path.faster
 
 
-def test_what_could_not_be_sent_counts_as_not_available(tmp_path):
+def test_unsent_samples_lower_availability(tmp_path):
     overruns = [
         {"at_ns": START + 10**12, "kind": "schedule.overrun", "skipped": n, "behind_ns": 0, "reason": reason}
         for n, reason in ((300, "unconnected"), (20, "blocked"), (7, "late"))
@@ -90,7 +90,7 @@ def test_what_could_not_be_sent_counts_as_not_available(tmp_path):
     assert "86.2 %" in as_text(analysis, "markdown")
 
 
-def test_an_earlier_figure_is_as_sure_as_its_level_its_runs_and_its_doubts_allow(report):
+def test_p_value_uses_earlier_interval_and_doubt(report):
     # 97 % intervals of six runs were read as 95 % ones of a normal distribution, those known to be too narrow
     # like the others, and a mean whose interval reaches to zero was left out without a word.
     def p_value(**of):

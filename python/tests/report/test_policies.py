@@ -105,7 +105,7 @@ def test_the_schema_describes_all_of_it(made):
     keeps_to_schema(report(made))
 
 
-def test_each_recording_comes_to_what_the_client_told_at_its_end(made):
+def test_rows_reproduce_client_end_totals(made):
     """Counts, percentiles and connections, by the rows and events alone: all that its end says but what the
     file system called it.
     """
@@ -155,7 +155,7 @@ def test_what_nobody_could_have_served_is_there(made):
     )
 
 
-def test_of_events_that_overlap_the_report_knows_what_the_simulation_knows(tmp_path):
+def test_overlapping_events_match_the_simulation(tmp_path):
     """Cuts one way and the other, pauses of both ends and restarts of both, also beyond the end."""
     cut = "[[event]]\nkind = 'link-cut'\npath = 'way'\n"
     pause = "[[event]]\nkind = 'host-pause'\n"
@@ -178,14 +178,14 @@ def test_of_events_that_overlap_the_report_knows_what_the_simulation_knows(tmp_p
     assert mine["answered"] <= mine["due"] - mine["unservable"]
 
 
-def test_without_a_truth_nobody_knows_what_could_have_been_served(made, tmp_path):
+def test_unservable_is_unknown_without_truth(made, tmp_path):
     for directory in made.recordings.glob("run-*/again/way"):
         shutil.copytree(directory, tmp_path / directory.parent.parent.name)
     ended = run("report", tmp_path, "--json", "-")
     assert [a["unservable"] for a in json.loads(ended.stdout)["applications"]] == [None] * RUNS
 
 
-def test_nothing_of_a_report_about_round_trips_is_said_of_it(made, tmp_path):
+def test_policy_report_has_no_path_sections(made, tmp_path):
     """Tries are no samples of a path: they have no level that moves, no p50 that is a path's, and no advice
     but what their own rate asks for.
     """
@@ -224,7 +224,7 @@ def test_a_reader_learns_which_why_and_how_sure(made, tmp_path):
     assert "a circuit breaker: where 50.0 % of at least 3 tries within 10 s failed" in words
 
 
-def test_a_single_run_of_one_policy_is_told_in_a_sentence(made):
+def test_single_run_gets_a_statement_without_ranking(made):
     (directory,) = list(made.recordings.glob("run-1/patient/way"))
     value = json.loads(run("report", directory, "--json", "-").stdout)
     (one,) = value["applications"]
@@ -234,7 +234,7 @@ def test_a_single_run_of_one_policy_is_told_in_a_sentence(made):
     assert "nothing is tried again" in one["settings"]
 
 
-def test_beside_samples_of_a_path_each_has_its_own(made, tmp_path):
+def test_samples_and_applications_stay_separate(made, tmp_path):
     """A recording of a path that lies beside is reported as if it were alone."""
     write(tmp_path / "samples", lognormal_ns(1, 400))
     alone = json.loads(run("report", tmp_path / "samples", "--json", "-").stdout)
@@ -250,7 +250,7 @@ def test_round_trips_of_tries_are_not_compared(made):
     assert "compare policies with `fathom report`" in ended.stderr
 
 
-def test_changes_of_level_are_not_looked_for_in_tries(made):
+def test_changes_refuses_client_recordings(made):
     (directory,) = made.recordings.glob("run-1/patient/way")
     for options in ((), ("--follow",)):
         ended = run("changes", directory, *options)
@@ -274,7 +274,7 @@ def test_an_unknown_weight_is_wrong_usage(made):
     assert "--weigh 'speed' is none of failed, latency, load" in ended.stderr
 
 
-def test_one_that_varies_much_is_not_told_apart_from_the_best_whatever_its_rank():
+def test_uncertain_policy_ties_with_best_despite_rank():
     """A later rank is that of another policy, which is told apart from the best; this one is not."""
     none = dict.fromkeys(FIGURES)
     places = [("a", 1, None), ("b", 2, Mean(1.0, 0.5, 1.5, 5)), ("c", 2, Mean(2.0, -1.0, 5.0, 5))]
@@ -303,7 +303,7 @@ def comparison_of(runs, behind, left_out=0, unserved=0.5):
     return PolicyComparison("way", "failed", "unserved", True, every, left_out)
 
 
-def test_policies_that_came_to_the_same_are_not_called_best():
+def test_equal_policies_have_no_best():
     same = comparison_of((1, 1), Mean(0, None, None, 1))
     want = (
         "way: no difference between the policies by requests that were not served (50.0 %), over 1 repetition"
@@ -319,7 +319,7 @@ def test_repetitions_that_one_policy_lacks_are_told():
     assert told.endswith("left out: 4 recordings without the end of every request")
 
 
-def test_a_recording_whose_events_were_cut_is_not_compared_and_says_so(made, tmp_path):
+def test_truncated_events_exclude_the_run(made, tmp_path):
     """A copy that broke off at a line's end looked whole, and its policy better for what it had lost."""
     shutil.copytree(made.recordings, tmp_path / "r")
     events = tmp_path / "r" / "run-2" / "patient" / "way" / "events.jsonl"
@@ -332,7 +332,7 @@ def test_a_recording_whose_events_were_cut_is_not_compared_and_says_so(made, tmp
     assert "part of it cannot be read" in (tmp_path / "r.html").read_text()
 
 
-def test_where_a_run_is_too_short_for_a_p99_the_longest_wait_is_what_counts(made, tmp_path):
+def test_short_runs_rank_by_longest_wait(made, tmp_path):
     (tmp_path / "s.toml").write_text(SCENARIO)
     command = [fathom(), "fabric", "simulate", tmp_path / "s.toml", "--rate", "2", "--for", "20s", "--json"]
     for name in POLICIES:
@@ -357,7 +357,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("probe", HOSTILE)
-def test_what_no_client_writes_ends_in_a_report_or_in_one_line(tmp_path, probe):
+def test_hostile_recording_gives_report_or_error(tmp_path, probe):
     given, ends = HOSTILE[probe]
     events = [
         {"at_ns": START + n, "kind": "request.ended", "outcome": "failed", "tries": 1, **end}
@@ -416,7 +416,7 @@ def recorded(root, name, number, rate, policy):
     subprocess.run(command, capture_output=True, check=True)
 
 
-def test_a_policy_whose_file_changed_is_two_and_that_is_said(tmp_path):
+def test_changed_policy_file_is_two_policies(tmp_path):
     for number, policy in ((1, ""), (2, ""), (3, AGAIN), (4, AGAIN)):
         recorded(tmp_path, "moved", number, 2, policy)
     (mine,) = json.loads(run("report", tmp_path, "--json", "-").stdout)["policies"]
@@ -428,7 +428,7 @@ def test_a_policy_whose_file_changed_is_two_and_that_is_said(tmp_path):
     )
 
 
-def test_policies_at_different_rates_are_compared_per_request_and_that_is_said(tmp_path):
+def test_different_rates_compare_per_request(tmp_path):
     """One at four times the rate of the other loses four times as many requests, and no more of them."""
     for number in (1, 2):
         recorded(tmp_path, "slow", number, 1, "")

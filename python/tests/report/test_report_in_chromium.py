@@ -57,7 +57,7 @@ def draw(page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESKTOP])
-def test_charts_are_drawn_without_a_word_and_without_a_request(opened, report, size, scheme):
+def test_charts_draw_without_messages_or_requests(opened, report, size, scheme):
     shown = opened(size, scheme)
     draw(shown.page)
     places = shown.page.locator(".live").all()
@@ -135,7 +135,7 @@ def test_buttons_zoom_for_who_has_no_wheel(opened):
     page.wait_for_function(f"{DOMAIN}[0] === {first} && {DOMAIN}[1] === {last}")
 
 
-def test_a_stretch_that_is_picked_in_the_timeline_is_shown_by_every_path(opened):
+def test_brush_zooms_every_path(opened):
     shown = opened()
     draw(shown.page)
     page = shown.page
@@ -193,7 +193,7 @@ def test_the_first_screen_says_what_happened(opened, report, size):
     assert report.analysis.incidents
 
 
-def test_a_phone_has_the_columns_that_matter_and_no_others(opened):
+def test_phone_shows_only_key_columns(opened):
     heads = "[...document.querySelectorAll('#summary thead th')]"
     heads += ".filter(e => e.offsetParent).map(e => e.innerText)"
     assert opened(PHONE).page.evaluate(heads) == ["scenario", "samples", "p50", "p99"]

@@ -66,7 +66,7 @@ def page(report):
     return read(report.html.read_text())
 
 
-def test_it_is_well_formed_and_its_tables_are_rectangles(page):
+def test_page_is_well_formed_with_rectangular_tables(page):
     assert page.wrong == []
     assert page.open == []
     assert len(page.tables) >= 4
@@ -118,7 +118,7 @@ def test_it_begins_with_what_matters(report, page):
         assert words in strip
 
 
-def test_each_incident_is_one_entry_with_its_parts_inside(report):
+def test_each_incident_is_one_entry_with_parts(report):
     assert report.analysis.incidents
     text = report.html.read_text()
     assert text.count('<article class="incident') == len(report.analysis.incidents)
@@ -202,7 +202,7 @@ def test_one_more_is_no_plural(report):
 
 
 @pytest.mark.parametrize("limit", [2_500_000, 1_600_000, 150_000])
-def test_a_page_that_would_be_too_large_loses_detail_then_zooming_then_charts(report, monkeypatch, limit):
+def test_oversized_page_loses_detail_then_zooming(report, monkeypatch, limit):
     whole = draw(report.analysis)
     monkeypatch.setattr(templates, "LIMIT", limit)
     text = templates.html(whole)
@@ -233,7 +233,7 @@ def test_sixty_recordings_make_a_page_below_four_megabytes(tmp_path):
 
 
 @pytest.mark.parametrize("paths", [12, ROWS])
-def test_a_page_of_many_dense_paths_is_live_within_its_limit(tmp_path, paths):
+def test_many_dense_paths_stay_live_within_limit(tmp_path, paths):
     """The demo's twelve paths made 5.4 MB, of which 2.2 MB were words and digits of one picture: its page had
     still pictures only.
     """
@@ -246,7 +246,7 @@ def test_a_page_of_many_dense_paths_is_live_within_its_limit(tmp_path, paths):
     assert {"timeline", "figures", "tail", *(f"time-{n}" for n in range(1, 13))} <= set(live)
 
 
-def test_what_does_not_fit_stands_still_and_the_rest_is_live(tmp_path, monkeypatch):
+def test_charts_beyond_limit_are_static(tmp_path, monkeypatch):
     for i in range(6):
         write(tmp_path / str(i), lognormal_ns(i, 6_000, 500 + 10 * i), label=f"path {i}")
     whole = draw(analyse(open_recordings([tmp_path])))
@@ -260,7 +260,7 @@ def test_what_does_not_fit_stands_still_and_the_rest_is_live(tmp_path, monkeypat
     assert all(f'<figure id="time-{n}">' in text for n in range(1, 7))
 
 
-def test_shapes_are_as_they_were_drawn_with_fewer_words():
+def test_compact_svg_keeps_every_shape():
     """What makes a picture small takes nothing from it: every bar is there, within a hundredth of a pixel."""
     rng = np.random.default_rng(1)
     rows = [

@@ -54,7 +54,7 @@ def test_a_path_that_is_gone_does_not_pass(tmp_path):
     assert first_of_strip(since).answer == "1 path no longer measured"
 
 
-def test_a_path_of_too_few_samples_is_not_unchanged(tmp_path):
+def test_path_with_few_samples_is_undecided(tmp_path):
     then = paths(tmp_path / "then", a=lognormal_ns(1, 2_000))
     since = drift(then, paths(tmp_path / "now", a=lognormal_ns(2, 1)))
     assert not Judgement((), since).passed

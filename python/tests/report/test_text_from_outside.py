@@ -30,14 +30,14 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_nothing_is_left_that_a_terminal_or_a_parser_obeys(text):
+def test_cleaned_text_has_no_control_characters(text):
     for c in cleaned(text):
         assert c.isprintable() or unicodedata.category(c) == "Cf", ascii(c)
     cleaned(text).encode()
 
 
 @given(st.text(alphabet=st.characters(codec=None, exclude_categories=())))
-def test_cleaning_twice_is_cleaning_once_and_makes_one_line_that_can_be_written(text):
+def test_cleaning_is_idempotent_and_single_line(text):
     once = cleaned(text)
     assert cleaned(once) == once
     assert len(once.splitlines()) <= 1
@@ -77,7 +77,7 @@ def texts(hostile):
     }
 
 
-def test_every_file_is_whole_and_shows_no_control_character(hostile):
+def test_output_files_contain_no_control_characters(hostile):
     files = texts(hostile)
     assert {"r.html", "r.md", "r.json", "tail.svg"} <= set(files)
     for name, text in files.items():

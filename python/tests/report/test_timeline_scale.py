@@ -30,7 +30,7 @@ def everyday(seed=1):
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.2, 0.6])
-def test_a_standstill_flattens_no_row_however_short_the_recording(share):
+def test_standstill_does_not_flatten_row(share):
     """Three seconds of fourteen: the row reached to 3 s, its path of a millisecond was a line at the foot."""
     p50, high = everyday()
     usual = top_us(row(p50, high))
@@ -59,7 +59,7 @@ def test_what_is_all_incident_has_a_scale():
     assert top_us(row(p50, high), [mark(0, BINS)]) == pytest.approx(top_us(row(p50, high)), rel=1e-9)
 
 
-def test_of_bins_that_are_joined_the_middle_is_their_median():
+def test_merged_bins_take_their_median():
     """Of those that have one: where nothing was answered there is none."""
     p50 = np.random.default_rng(5).random(BINS)
     p50[::7] = p50[60:70] = np.nan

@@ -61,7 +61,7 @@ def test_paths_are_grouped_by_physical_zone(tmp_path):
     assert "here zone 3" in page
 
 
-def test_numbers_of_two_subscriptions_are_not_taken_for_one(tmp_path):
+def test_zone_numbers_of_subscriptions_stay_separate(tmp_path):
     three_zones(tmp_path / "in" / "ours")
     path(tmp_path / "in" / "theirs", "theirs", "c", "s", "1", "uksouth-az1", 900, **{"zone-to": "1"})
     value, page = reported(tmp_path / "in", tmp_path)
@@ -76,7 +76,7 @@ def test_numbers_of_two_subscriptions_are_not_taken_for_one(tmp_path):
     assert "must not be compared" in page
 
 
-def test_one_zone_with_two_numbers_is_of_two_subscriptions(tmp_path):
+def test_zone_with_two_numbers_spans_subscriptions(tmp_path):
     # One of theirs: their zone 2 is our zone 1, and nobody says where their zone 1 is.
     path(tmp_path / "in" / "ours", "ours", "client", "server", "1", "uksouth-az1", 900, **{"zone-to": "2"})
     path(tmp_path / "in" / "theirs", "theirs", "c", "s", "2", "uksouth-az1", 1500, **{"zone-to": "1"})
@@ -87,7 +87,7 @@ def test_one_zone_with_two_numbers_is_of_two_subscriptions(tmp_path):
     assert "uksouth-az1 of uksouth is zone 1 and 2 here" in page
 
 
-def test_a_host_that_is_in_two_zones_is_in_none_that_is_known(tmp_path):
+def test_host_in_two_zones_is_unknown(tmp_path):
     three_zones(tmp_path / "in")
     for number, physical in (("1", "uksouth-az2"), ("3", "uksouth-az1")):
         path(tmp_path / "in", f"moved-{number}", "roaming", "server-2", number, physical, 1500)
@@ -141,7 +141,7 @@ def test_two_weeks_answer_the_five_rules(tmp_path):
     assert "Five rules" in page
 
 
-def test_a_level_that_moved_between_the_weeks_is_told(tmp_path):
+def test_level_change_between_weeks_is_reported(tmp_path):
     two_weeks(tmp_path / "in", "moved", 900, later=1.4)
     value, _ = reported(tmp_path / "in", tmp_path)
     said = {a["rule"]: a for a in value["rules"]}

@@ -28,7 +28,7 @@ def one_after_another(ends, begin=0.0):
     return [(b, e, i) for i, (b, e) in enumerate(zip(begins, ends, strict=True))]
 
 
-def test_the_chance_of_ranks_is_that_of_counting_all_choices():
+def test_rank_chance_matches_full_enumeration():
     strata = [_Stratum(np.array([4.0, 1, 2, 3]), 1), _Stratum(np.array([3.0, 5, 1, 2, 4]), 2)]
 
     def z(ranks, chosen):
@@ -46,7 +46,7 @@ def test_the_chance_of_ranks_is_that_of_counting_all_choices():
     assert _order(strata) == pytest.approx(exact, abs=4 * math.sqrt(exact / 1999))
 
 
-def test_the_chance_of_equal_ages_is_that_of_exponential_lives():
+def test_equal_age_p_value_is_uniform():
     """The total time on test of complete exponential lives: P(p < x) = x, for few and for many."""
     rng = np.random.default_rng(1)
     for n in (4, 12, 60):
@@ -92,7 +92,7 @@ def test_every_night_is_a_clock_or_an_age():
     assert (found.better, found.every_ns) == ("either", 24 * HOUR)
 
 
-def test_connections_that_began_together_died_at_one_age_or_at_one_moment():
+def test_common_start_leaves_age_or_event_open():
     # The article's: opened within minutes, dead at ages of 11.25 to 11.55 h (known-mistakes.md).
     found = ages(spans([(0, 11.25, 0), (0, 11.54, 1), (0, 11.56, 2)]))
     assert (found.better, found.every_ns) == ("either", None)

@@ -25,7 +25,7 @@ def test_paths_side_by_side_that_are_alike(name):
 
 
 @pytest.mark.parametrize(("runs", "side_by_side"), [(2, False), (3, True), (5, False)])
-def test_a_few_runs_that_differ_by_a_fifth_are_alike(runs, side_by_side):
+def test_few_differing_runs_are_rarely_separated(runs, side_by_side):
     # Three runs side by side: 13 of 40 reports, because blocks of one run do not know the others.
     false, _ = false_verdicts("GARCH", runs, TRIALS, side_by_side=side_by_side, unlike=0.2)
     assert false <= MOST
@@ -56,7 +56,7 @@ def test_a_fifth_more_is_told_in_clean_data(runs, side_by_side):
     assert told == ["slower"] * 3
 
 
-def test_a_far_path_whose_round_trips_are_all_in_one_bucket():
+def test_single_bucket_path_is_compared_correctly():
     # 70 ms and a spread of 10 us: a bucket is 66 us, and stood in each scenario for another mean. The chance
     # that B takes longer was 0.85 for a difference of 1 us, and with `--matters 0` paths that are alike were
     # told apart with p = 0.
@@ -89,7 +89,7 @@ def test_runs_stay_pairs_where_one_lacks_a_figure():
     assert one.of("p99").p_value < 1e-6
 
 
-def test_the_order_and_the_comparison_have_the_figures_of_the_table():
+def test_order_and_comparison_match_table_figures():
     # The strip called 1.20 ms the fastest median and 1.05 ms the slowest: the order was by all samples, one
     # long run of which outweighs eight others, and the figures by runs.
     rng = np.random.default_rng(12)

@@ -43,20 +43,20 @@ def test_nothing_is_no_coincidence():
     assert (found.pairs, found.p_value, found.clusters) == (0, 1.0, ())
 
 
-def test_the_articles_three_deaths_leave_age_as_a_rival():
+def test_article_deaths_leave_age_possible():
     # Opened within minutes of each other, dead at ages of 11.25 to 11.55 h (known-mistakes.md).
     closed = np.array([11.25, 11.54, 11.55]) * HOUR
     rivals = age_or_time(closed.astype(np.int64), (np.array([11.25, 11.54, 11.55]) * HOUR).astype(np.int64))
     assert rivals.better == "either"
 
 
-def test_one_moment_and_different_ages_speak_for_an_event():
+def test_one_moment_and_mixed_ages_mean_event():
     closed = np.array([10 * HOUR, 10 * HOUR + SECOND, 10 * HOUR + 2 * SECOND])
     rivals = age_or_time(closed, np.array([1 * HOUR, 4 * HOUR, 9 * HOUR]))
     assert rivals.better == "event"
     assert age_or_time(closed[:1], closed[:1]) is None
 
 
-def test_one_age_and_different_moments_speak_for_a_limit():
+def test_one_age_and_mixed_moments_mean_limit():
     rivals = age_or_time(np.array([4, 8, 12]) * HOUR, np.array([4 * HOUR, 4 * HOUR + SECOND, 4 * HOUR]))
     assert rivals.better == "age"

@@ -24,7 +24,7 @@ def test_intervals_without_a_doubt_hold(generator):
         assert held[figure] >= binom.ppf(0.0001, n, 0.93), (figure, n, held[figure], doubts[figure])
 
 
-def test_the_far_tail_of_a_strongly_correlated_series_is_always_doubted():
+def test_correlated_far_tail_is_always_doubted():
     # Only the runs in which chance made the tail look calm were told without a doubt: they covered 61 %.
     given, _, doubts = coverage(BY_NAME["AR 0.95"], 60, 10_000, seed=7)
     assert given["p99"] == 0
@@ -43,7 +43,7 @@ def test_intervals_are_no_wider_than_they_must_be():
 
 
 @pytest.mark.parametrize("name", ["independent lognormal", "Pareto 2.5", "AR 0.8"])
-def test_no_interval_is_narrower_than_that_of_independent_samples(name):
+def test_intervals_are_not_narrower_than_independent(name):
     """A law: whoever holds the truth as often as he says needs, on average, no less than the interval of
     independent samples, which is known exactly. Quantiles' in shares of the samples, where that needs no
     density; and correlation only takes away.
@@ -66,7 +66,7 @@ def test_no_interval_is_narrower_than_that_of_independent_samples(name):
     assert np.mean(means) > 0.97
 
 
-def test_a_cycle_that_is_held_whole_widens_no_interval():
+def test_whole_cycles_widen_no_interval():
     # Eight whole cycles were taken for the spread of independent blocks: 400 of 400 intervals held. Of 100
     # that hold with 95 %, all hold once in 170 tables.
     given, held, _ = coverage(BY_NAME["diurnal"], 100, 10_000, seed=11)
@@ -75,7 +75,7 @@ def test_a_cycle_that_is_held_whole_widens_no_interval():
         assert binom.ppf(0.0005, given[figure], 0.95) <= held[figure] < given[figure], figure
 
 
-def test_bursts_that_move_a_quantile_before_them_are_doubted():
+def test_quantile_moved_by_bursts_is_doubted():
     # 2 % of samples, in about ten bursts a run: how many there were moves the p95 of the others, too. It was
     # told without a doubt in three quarters of runs, and one in ten of these was too low.
     given, held, doubts = coverage(BY_NAME["bursts"], 40, 10_000, seed=3)
@@ -86,7 +86,7 @@ def test_bursts_that_move_a_quantile_before_them_are_doubted():
     assert coverage(BY_NAME["AR 0.8"], 10, 10_000)[0]["p95"] >= 8
 
 
-def test_a_narrow_path_is_known_better_than_its_buckets():
+def test_narrow_path_interval_beats_bucket_width():
     # A spread of 5 %: a bucket of a thousandth holds 0.8 % of the samples, and intervals of the median that
     # reached to the ends of both their buckets were a quarter wider than those of the samples themselves.
     n, widths = 10_000, []
@@ -116,7 +116,7 @@ def test_the_median_of_two_values_is_not_both():
     assert median.value == pytest.approx(1e6, rel=1e-3)
 
 
-def test_one_huge_value_is_not_in_the_interval_of_the_median():
+def test_median_interval_excludes_single_outlier():
     x = np.full(5_000, 500_000)
     x[1_234] = 4_000_000_000
     for estimate in rollup_estimates(shipped(x), (0.5, 0.95, 0.99)):
@@ -125,7 +125,7 @@ def test_one_huge_value_is_not_in_the_interval_of_the_median():
     assert mean.interval.low > 0
 
 
-def test_a_median_between_two_values_is_told_as_tied():
+def test_two_valued_median_is_tied():
     x = np.tile([1_000_000, 2_000_000], 5_000)
     np.random.default_rng(3).shuffle(x)
     (median,) = rollup_estimates(shipped(x), (0.5,))
@@ -133,7 +133,7 @@ def test_a_median_between_two_values_is_told_as_tied():
     assert median.interval.high == pytest.approx(2 * median.interval.low, rel=2e-3)
 
 
-def test_a_quantile_that_ends_at_the_largest_value_is_doubted():
+def test_quantile_reaching_maximum_is_doubted():
     # 320 samples support p99 (Wilks: 299), and their interval can end nowhere but at the largest of them.
     x = np.rint(np.random.default_rng(4).pareto(1.2, 320) * 1e6 + 1e6).astype(int)
     (p99,) = rollup_estimates(shipped(x, 32), (0.99,))

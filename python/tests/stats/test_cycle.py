@@ -32,7 +32,7 @@ def test_noise_has_no_cycle_whatever_its_colour():
 
 
 @given(st.integers(0, 1 << 32), st.integers(6, 40), st.sampled_from([64, 100, 255, 256]))
-def test_what_is_left_has_the_mean_and_no_such_cycle(seed, cycle, blocks):
+def test_without_cycle_removes_only_that_cycle(seed, cycle, blocks):
     values = series(np.random.default_rng(seed), cycle, 3, blocks=blocks)
     left = without_cycle(values, cycle)
     assert np.isclose(left.mean(), values.mean())

@@ -84,7 +84,7 @@ def test_connections_that_are_still_open_count():
     assert refresh_age(hazard(Lives(ends[:91], np.ones(91, dtype=bool)))).why == "rises"
 
 
-def test_a_constant_hazard_is_advised_against_in_few_fleets():
+def test_constant_hazard_rarely_gets_advice():
     rng = np.random.default_rng(4)
     fleets = [fleet(rng, 1.0, *((20, 5.0) if i % 2 else (200, 0.3))) for i in range(500)]
     advised = sum(refresh_age(hazard(f)).age_ns is not None for f in fleets)
@@ -92,7 +92,7 @@ def test_a_constant_hazard_is_advised_against_in_few_fleets():
     assert advised <= 14
 
 
-def test_a_few_deaths_at_any_age_are_no_evidence():
+def test_few_deaths_rarely_get_advice():
     # About fifteen deaths: by chance alone the fitted hazard rises in half of such fleets, and steeply enough
     # for an age in one of five. Nominal 1 %: above so many has a chance of 0.02 %.
     rng = np.random.default_rng(8)
@@ -101,7 +101,7 @@ def test_a_few_deaths_at_any_age_are_no_evidence():
     assert sum(refresh_age(fit).age_ns is not None for fit in fits) <= oracle.binom.ppf(0.9998, 300, 0.01)
 
 
-def test_a_hazard_that_rises_is_found_where_there_are_deaths_enough():
+def test_rising_hazard_is_found_with_enough_deaths():
     rng = np.random.default_rng(5)
     found = sum(refresh_age(hazard(fleet(rng, 1.5, 20, 5.0))).age_ns is not None for _ in range(60))
     assert found >= 57

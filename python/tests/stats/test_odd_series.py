@@ -90,7 +90,7 @@ def test_calendars_with_zeros_and_gaps(figure):
         assert rhythm.swing is None or math.isfinite(rhythm.swing)
 
 
-def test_a_calendar_of_zeros_or_of_one_value_has_no_rhythm():
+def test_constant_calendar_has_no_rhythm():
     for value in (0.0, 0.1):
         found = calendar(np.arange(24 * 21) * HOUR_NS, np.full(24 * 21, value))
         assert not found.of_day.shown

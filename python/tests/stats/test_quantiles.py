@@ -27,7 +27,7 @@ def test_wilks_numbers_are_the_published_ones():
         assert not supported(p, needed - 1)
 
 
-def test_share_interval_of_independent_blocks_is_clopper_and_pearson_but_for_the_t_correction():
+def test_independent_share_interval_matches_clopper_pearson():
     rng = np.random.default_rng(5)
     x = (rng.random(200_000) < 0.3).astype(float)
     blocks = cut(x)
@@ -53,7 +53,7 @@ def test_a_trend_is_said_to_be_correlated():
     assert not cut(np.arange(5000.0)).independent
 
 
-def test_rank_ratio_of_independent_means_rejects_as_often_as_it_says():
+def test_rank_ratio_rejects_at_nominal_rate():
     rng = np.random.default_rng(7)
     rejected = np.mean([correlated(rng.standard_normal(64), 0.10) for _ in range(2000)])
     # 10 % one-sided; three standard errors of 2,000 trials are 0.02.
@@ -61,7 +61,7 @@ def test_rank_ratio_of_independent_means_rejects_as_often_as_it_says():
 
 
 @pytest.mark.parametrize(("n", "p"), [(10, 0.95), (50, 0.95), (2000, 0.999), (0, 0.5)])
-def test_a_count_that_cannot_support_a_quantile_gives_no_interval_and_says_so(n, p):
+def test_unsupported_quantile_has_no_interval(n, p):
     (estimate,) = quantile_estimates(np.arange(n, dtype=float), (p,))
     assert estimate.interval is None
     assert estimate.doubt.code in {DoubtCode.UNSUPPORTED, DoubtCode.FEW_SAMPLES, DoubtCode.NO_SAMPLES}

@@ -37,7 +37,7 @@ def test_what_cannot_be_told_apart_shares_a_rank():
     assert ranks(a=(), b=(1,)) == [("b", 1)]
 
 
-def test_runs_that_are_not_the_same_are_compared_by_their_means():
+def test_unpaired_runs_match_welch_interval():
     """Against scipy's own interval of Welch's test."""
     rng = np.random.default_rng(3)
     a, b = rng.normal(5, 1, 8), rng.normal(3, 4, 5)
@@ -46,7 +46,7 @@ def test_runs_that_are_not_the_same_are_compared_by_their_means():
     assert (got.low, got.high) == pytest.approx((want.low, want.high))
 
 
-def test_an_interval_holds_the_truth_as_often_as_it_says():
+def test_interval_holds_truth_at_nominal_rate():
     """2,000 studies of 4 runs, from a distribution with a long tail: Student's holds 0 in about 95 % of
     them, and never in less than 93 %.
     """
@@ -59,7 +59,7 @@ def test_an_interval_holds_the_truth_as_often_as_it_says():
     assert not math.isnan(held)
 
 
-def test_what_is_said_of_the_best_is_what_the_ranking_says():
+def test_best_difference_uses_the_ranking_interval():
     """One of eight may be 1.8 more "with 95 % confidence" by itself, and share the rank of the best. By hand:
     28 pairs, t of 4 degrees of freedom at 1 - 0.05 / 56 is 7.39 (it is 2.78 at 0.975), and the standard error
     of (1, 2, 3, 2, 1) is 0.374.
@@ -85,7 +85,7 @@ def test_equal_policies_are_seldom_told_apart():
 
 @pytest.mark.parametrize("policies", [2, 8])
 @pytest.mark.parametrize("lost", [0.5, 1, 5, 50])
-def test_equal_policies_that_lose_requests_are_seldom_told_apart(policies, lost):
+def test_equal_lossy_policies_rarely_differ(policies, lost):
     """Some of eight were in seven comparisons of ten: what lost one request less in both of two repetitions
     had differences without any variance, and was surely better.
     """
@@ -104,7 +104,7 @@ def test_equal_policies_that_lose_requests_are_seldom_told_apart(policies, lost)
         assert wrong < 42, (wrong, runs)
 
 
-def test_two_runs_that_differ_by_the_same_count_say_little():
+def test_two_runs_with_equal_difference_are_uncertain():
     """By hand: one more in each of two runs, of figures that are counted. What a step of 1 hides is
     sqrt((1 + 1) / 12 / 2) = 0.289, and t of 1 degree of freedom at 97.5 % is 12.706: 3.67 about 1.
     """
@@ -114,7 +114,7 @@ def test_two_runs_that_differ_by_the_same_count_say_little():
     assert difference(by_run(13, 14), by_run(2, 3), step=1.0).is_positive
 
 
-def test_what_differs_by_more_than_a_few_in_each_repetition_is_told_apart():
+def test_large_consistent_difference_is_separated():
     values = {"a": by_run(*[0.010] * 4), "b": by_run(*[0.030] * 4)}
     assert [r.rank for r in ranked(values, 1e-3)] == [1, 2]
     # By hand: t of 3 degrees of freedom is 3.182 (NIST/SEMATECH, 1.3.6.7.2), the deviation 1e-3 / sqrt(6).

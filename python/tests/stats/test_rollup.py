@@ -15,7 +15,7 @@ def windows(x, seconds):
     return from_windows(x, np.arange(len(x)) * SECOND, seconds * SECOND)
 
 
-def test_values_are_those_of_the_samples_but_for_rounding():
+def test_rollup_values_match_samples_within_rounding():
     x = made.lognormal(np.random.default_rng(1), 40_000)
     for rolled, raw in zip(
         rollup_estimates(windows(x, 160), PS), rollup_estimates(from_series(x), PS), strict=True

@@ -14,7 +14,7 @@ from fathometer.stats.runs import (
 )
 
 
-def test_median_of_twenty_runs_uses_ranks_6_and_15():
+def test_twenty_run_median_uses_ranks_6_and_15():
     # Hoefler & Belli and the tables of the binomial distribution: 95.9 %.
     found = median_of_runs(np.arange(1.0, 21.0))
     assert (found.interval.low, found.interval.high) == (6, 15)

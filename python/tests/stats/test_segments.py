@@ -24,7 +24,7 @@ def test_short_connections_have_short_tables():
     assert ending(means_of(np.ones(600))).p_value is None
 
 
-def test_an_ordinary_end_is_called_unusual_as_rarely_as_it_should():
+def test_ordinary_end_is_rarely_unusual():
     rng = np.random.default_rng(3)
     low = [ending(means_of(made.lognormal(rng, 8000))).p_value < 0.05 for _ in range(400)]
     # Nominal 5 %; placebo p-values are discrete. Binomial(400, 0.05): above 35 has a chance of 0.1 %.

@@ -35,7 +35,7 @@ def test_the_first_congestion_window_is_a_break():
         sweep(sizes[:2], median[:2])
 
 
-def test_first_samples_that_are_slower_are_said_to_be():
+def test_slow_first_samples_are_detected():
     rng = np.random.default_rng(1)
     rest = np.exp(rng.normal(0, 0.1, 30)) * 100
     found = first_against_rest(rest * 1.8 * np.exp(rng.normal(0, 0.1, 30)), rest)

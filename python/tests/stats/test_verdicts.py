@@ -42,7 +42,7 @@ def test_a_difference_must_be_sure_and_matter():
     assert judged([small], matters=0.001)[0].verdict == "slower"
 
 
-def test_what_is_sure_alone_is_not_sure_among_many():
+def test_multiple_comparisons_weaken_a_verdict():
     d = difference(1.2, 1.01, 1.4, 0.03)
     assert judged([d])[0].verdict == "slower"
     assert {one.verdict for one in judged([d, *(difference(1.0, 0.9, 1.1, 0.5) for _ in range(9))])} == {
@@ -82,7 +82,7 @@ def test_runs_count_where_there_are_runs():
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_runs_that_are_alike_are_called_different_in_few_trials(interleaved):
+def test_alike_runs_rarely_differ(interleaved):
     rng = np.random.default_rng(3)
     false = sum(false_runs(rng, 10, interleaved) for _ in range(200))
     # 5 % of 200 are 10; 20 have a chance of 0.2 %. The bench counts 1,000.

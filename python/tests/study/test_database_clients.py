@@ -39,7 +39,7 @@ def open_loop(monkeypatch):
     return open_loop
 
 
-def test_whatever_a_library_does_each_request_has_one_end_and_nobody_waits_beyond_the_deadline(
+def test_each_request_ends_once_by_its_deadline(
     open_loop, capsys
 ):
     over, turns, lock = threading.Event(), iter(range(1000)), threading.Lock()
@@ -125,14 +125,14 @@ def test_the_law_of_ends_sees_what_is_wrong(harness, tmp_path, wrong):
         harness.checked(case)
 
 
-def test_each_library_has_a_model_of_both_settings_whose_callers_wait_as_long(harness):
+def test_each_library_model_uses_harness_deadline(harness):
     for library in harness.LIBRARIES:
         for settings in harness.SETTINGS:
             policy = tomllib.loads((CLIENTS / "policies" / f"{library}-{settings}.toml").read_text())
             assert policy["request"]["deadline"] == f"{harness.DEADLINE}s", library
 
 
-def test_the_pauses_are_longer_than_the_firewall_remembers_and_the_cut_is_shorter(harness):
+def test_idle_limit_lies_between_cut_and_pauses(harness):
     from lab import Plan
 
     plan = Plan()
@@ -174,7 +174,7 @@ with lab.lab() as made:
 """
 
 
-def test_what_a_killed_run_left_is_cleared_by_the_next_and_nothing_else(harness, tmp_path):
+def test_next_run_clears_only_killed_run(harness, tmp_path):
     """Its servers, its network and its directory, by what it wrote down."""
     need_fabrics()
     import lab
@@ -224,7 +224,7 @@ def test_what_a_killed_run_left_is_cleared_by_the_next_and_nothing_else(harness,
 
 
 @pytest.mark.usefixtures("harness")
-def test_a_run_at_work_is_let_be_and_leaves_nothing(tmp_path):
+def test_active_run_is_not_cleared(tmp_path):
     import left
 
     mine = left.Left(tmp_path)
@@ -270,7 +270,7 @@ def postgres(harness):
         shutil.rmtree(home)
 
 
-def test_the_client_of_sqlalchemy_keeps_its_contract_when_the_database_ends(harness, postgres):
+def test_sqlalchemy_client_keeps_totals_when_database_stops(harness, postgres):
     port, server = postgres
     python, script = harness.LIBRARIES["sqlalchemy"][1]
     command = [python, script, "--port", str(port), "--rate", "10", "--for", "3", "--settings", "advised"]

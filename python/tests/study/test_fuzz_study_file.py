@@ -66,7 +66,7 @@ def test_no_value_is_a_traceback(key, value):
     read_or_told(f"{key} = {value}\n".encode())
 
 
-def test_a_scenario_that_is_none_is_told_where_it_is_named(tmp_path):
+def test_invalid_scenario_is_reported_where_named(tmp_path):
     study = (
         "format = 1\nname = 'x'\n[[host]]\nname = 'a'\nfabric = { scenario = 'net.toml', host = 'y' }\n"
         "[[scenario]]\nlabel = 's'\nfrom = 'a'\nto = 'a'\n[[probe]]\nevery = '1s'\ncount = 10\n"

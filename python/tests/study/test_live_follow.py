@@ -97,7 +97,7 @@ def test_a_growing_recording_is_read_once_and_whole(steps, looks):
         assert [e.at_ns for e in opened.events] == [e.at_ns for e in reader.events]
 
 
-def test_a_segment_that_closes_while_half_of_it_is_read(tmp_path):
+def test_segment_closing_mid_read_loses_nothing(tmp_path):
     reader = Reader()
     reader.where = tmp_path / "r"
     recording = Growing(reader.where)
@@ -134,7 +134,7 @@ def test_a_copy_whose_next_segment_is_here_first(tmp_path):
     assert sorted(rtt for _, rtt, _ in reader.samples) == list(range(33))
 
 
-def test_a_damaged_segment_is_left_out_and_the_next_one_read(tmp_path):
+def test_damaged_segment_is_skipped(tmp_path):
     reader = Reader()
     reader.where = tmp_path / "r"
     recording = Growing(reader.where)
@@ -152,7 +152,7 @@ def test_a_damaged_segment_is_left_out_and_the_next_one_read(tmp_path):
     assert [rtt for _, rtt, _ in reader.samples] == [1000] * 5 + [3000] * 5
 
 
-def test_lines_of_a_file_that_grows_is_cut_and_is_replaced(tmp_path):
+def test_tail_handles_growth_cut_and_replacement(tmp_path):
     path, tail = tmp_path / "f", Tail()
     assert tail.lines(path) == []
     path.write_bytes(b"one\ntw")
@@ -185,7 +185,7 @@ RUN = st.tuples(
 
 
 @given(st.lists(RUN, max_size=5), st.lists(st.booleans(), min_size=1))
-def test_a_study_followed_is_the_study_read_at_once(script, looks):
+def test_followed_study_matches_one_read(script, looks):
     with TemporaryDirectory() as root:
         moments = iter(looks * 500)
         follower = None

@@ -160,7 +160,7 @@ def test_how_far_a_run_is():
     assert live.board(START, alive=True).share == pytest.approx(0.25 / 8)
 
 
-def test_the_latest_happenings_stay_whatever_the_order_of_reading():
+def test_latest_happenings_ignore_reading_order():
     live = began()
     run = "label=near/run=01"
     live.journal(entry("run.started", run=run))
@@ -235,7 +235,7 @@ def test_nothing_that_moves_the_cursor_comes_through():
     assert of_event("label=a", "run=01", event("note", text=bad)).text.isprintable()
 
 
-def test_an_event_of_a_later_version_is_not_interpreted():
+def test_later_version_event_is_not_interpreted():
     unknown = Event(START, 0, "stall.began", 0, {}, known=False)
     assert of_event("label=a", "run=01", unknown) is None
 

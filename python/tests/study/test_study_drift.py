@@ -81,7 +81,7 @@ def one_after_the_other(measured, directory):
     return directory
 
 
-def test_a_drift_favours_none_of_two_equal_paths_and_would_without_interleaving(tmp_path, fathom):
+def test_interleaving_cancels_drift_of_equal_paths(tmp_path, fathom):
     output = tmp_path / "measured"
     assert run_study(write(tmp_path), output, fathom, False, print) == 2 * ROUNDS
     (truth,) = output.glob("truth/*/truth.jsonl")

@@ -89,13 +89,13 @@ def test_a_good_file_has_no_problem():
         ("[[probe]]", "[schedule]\nzone = 'Mars/Base'\n[[probe]]", 21, 1, "Mars/Base", "Europe/London"),
     ],
 )
-def test_a_mistake_is_told_where_it_is_with_its_remedy(old, new, line, column, what, remedy):
+def test_mistake_has_position_and_remedy(old, new, line, column, what, remedy):
     assert GOOD.count(old) == 1
     found = told(GOOD.replace(old, new))
     assert any(f[:2] == (line, column) and what in f[2] and remedy in f[3] for f in found), found
 
 
-def test_every_mistake_is_told_in_the_order_of_the_file():
+def test_mistakes_are_in_file_order():
     found = told(GOOD.replace("17007", "0").replace('"10ms"', "10"))
     assert [f[:2] for f in found] == [(12, 1), (21, 1)]
 

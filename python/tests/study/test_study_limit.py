@@ -119,7 +119,7 @@ def test_a_study_of_searches_alone_has_no_problem():
         ("[[limit]]", "[[limits]]", 14, "`limits` says how much the study may send", "[[limit]]"),
     ],
 )
-def test_a_mistake_is_told_where_it_is_with_its_remedy(old, new, line, what, remedy):
+def test_mistake_has_line_and_remedy(old, new, line, what, remedy):
     found = told(HEAD + ONE.replace(old, new))
     assert any(f[0] == line and what in f[2] and remedy in f[3] for f in found), found
 
@@ -152,7 +152,7 @@ def test_the_plan_counts_searches_too():
     assert max(r.estimate_ns for r in short.values()) < 20 * S
 
 
-def test_traffic_from_a_reflector_has_the_least_distance_that_the_command_has():
+def test_reflector_traffic_has_a_minimum_interval():
     """By hand: 20 min and an eighth are 1,350 s, in which 128 segments are 10.5 s apart: 10.6 s do."""
     text = HEAD + '[[limit]]\nup-to = "20m"\none-way = "10500ms"\none-way-from = "there"\n'
     (found,) = told(text)
@@ -184,7 +184,7 @@ def test_a_rate_ceiling_is_planned_and_asked_for():
     assert words[words.index("--one-way") :][:4] == ["--one-way", "30s", "--one-way-from", "there"]
 
 
-def test_what_is_left_of_a_study_may_be_a_round_less():
+def test_remaining_rounds_are_estimated_alone():
     """Side by side, the first round is finished: the second takes as long as its longest run."""
     study, _ = parse(HEAD.replace("\n\n[[host", '\nrepetitions = 3\norder = "side-by-side"\n\n[[host') + ONE)
     left = tuple(r for r in plan(study) if r.round > 1)
@@ -206,7 +206,7 @@ def write(directory, text, port):
     return file
 
 
-def test_a_search_on_this_machine_is_recorded_agreed_upon_and_resumed(tmp_path, monkeypatch):
+def test_local_search_is_recorded_and_resumed(tmp_path, monkeypatch):
     monkeypatch.setenv("FATHOM_CLOUD", "off")
     head = HEAD.replace("to =", 'via = "nothing"\ntags = { tier = "1" }\nto =')
     file = write(tmp_path, head + ONE, free_port())
@@ -238,7 +238,7 @@ def test_a_search_on_this_machine_is_recorded_agreed_upon_and_resumed(tmp_path, 
     assert disagreement(directory, run, None) == "the search was ended before it had a result"
 
 
-def test_a_search_for_the_rate_ceiling_is_recorded_and_agreed_upon(tmp_path, monkeypatch):
+def test_rate_search_is_recorded_and_agrees(tmp_path, monkeypatch):
     monkeypatch.setenv("FATHOM_CLOUD", "off")
     text = HEAD + '[[limit]]\nkind = "rate"\nrate-ceiling = 100\n'
     file, said = write(tmp_path, text, free_port()), []
@@ -263,7 +263,7 @@ def test_a_search_for_the_rate_ceiling_is_recorded_and_agreed_upon(tmp_path, mon
     assert len([e for e in recording.events if e.kind == "ceiling.stepped" and e.known]) >= 4
 
 
-def test_what_fathom_says_of_a_search_is_the_reason_why_its_run_failed(tmp_path, monkeypatch):
+def test_search_error_is_the_failure_reason(tmp_path, monkeypatch):
     monkeypatch.setenv("FATHOM_CLOUD", "off")
     text = HEAD + '[[limit]]\nup-to = "1h"\nmax-connections = 16\n'
     file = write(tmp_path, text, free_port())
@@ -345,7 +345,7 @@ up-to = "3500ms"
 """
 
 
-def test_the_limits_of_a_fabric_s_paths_are_found_and_told_apart(tmp_path, monkeypatch):
+def test_fabric_path_limits_are_distinguished(tmp_path, monkeypatch):
     """Each path has a firewall of its own, and is reached from an address of its own: limits of 1 s and 2.5 s
     must lie in their brackets.
     """
@@ -420,7 +420,7 @@ def test_a_watcher_is_told_what_is_no_limit():
     assert of_event("label=a", "run=01", event("limits.happened", what={"something_new": {}})) is None
 
 
-def test_a_study_in_a_fabric_goes_on_in_another_one(tmp_path, monkeypatch):
+def test_fabric_study_resumes_in_another_fabric(tmp_path, monkeypatch):
     """What the first did is kept beside what the second does."""
     need_fabrics()
     monkeypatch.setenv("FATHOM_CLOUD", "off")

@@ -61,7 +61,7 @@ def test_what_is_no_limit(limits, said):
     assert more == []
 
 
-def test_a_host_over_ssh_has_its_own_size_and_that_is_said():
+def test_ssh_host_size_is_ignored_with_note():
     ssh = "ssh = { address = '10.0.0.4' }"
     made, problems = study("{ cpu = 1 }", place=ssh, other=ssh.replace("4", "5"))
     assert problems == []
@@ -130,7 +130,7 @@ def refused(place, monkeypatch, limits="{ cpu = 0.5, memory = '64MiB' }"):
     return said
 
 
-def test_a_limit_that_cannot_be_set_is_told_with_what_mends_it(tree, monkeypatch):
+def test_unsupported_limit_has_a_remedy(tree, monkeypatch):
     said = refused(None, monkeypatch)
     assert "has no control groups of version 2; boot with" in said
     for group in tree.upwards():
@@ -175,7 +175,7 @@ print((time.process_time() - used) / (time.monotonic() - began))
 """
 
 
-def test_a_limited_process_gets_its_share_and_no_more(groups):
+def test_limited_process_stays_within_its_share(groups):
     made, _ = study("{ cpu = 0.1, memory = '64MiB' }")
     groups.make(made)
     assert left(groups)
@@ -237,7 +237,7 @@ def systemd(tmp_path, monkeypatch):
     return log
 
 
-def test_where_systemd_runs_a_host_is_a_slice_of_it(systemd):
+def test_systemd_hosts_become_slices(systemd):
     assert slices.systemd_runs()
     enter = slices.make("0123456789", "zone.1-client", HostLimits(cpu=0.25, memory=64 * MIB))
     # A unit's name has no dash, which would be a level, and no sign that must be escaped.
@@ -257,7 +257,7 @@ def test_where_systemd_runs_a_host_is_a_slice_of_it(systemd):
     assert lines[3:] == [f"systemctl stop {name}", f"systemctl revert {name}"]
 
 
-def test_what_systemd_takes_and_the_kernel_does_not_hold_is_told(systemd):
+def test_unenforced_systemd_limit_is_refused(systemd):
     """Where version 1 has the controllers systemd takes every limit, and holds nobody to it."""
     made, _ = study("{ cpu = 0.5 }")
     with pytest.raises(FathometerError, match=r'host "small" cannot be held to its size: .*version 2'):

@@ -43,7 +43,7 @@ def test_a_runner_begins_however_many_look(tmp_path):
     assert refused == 0
 
 
-def test_a_second_runner_is_refused_and_the_lock_names_the_first(tmp_path):
+def test_second_runner_is_refused(tmp_path):
     with locked(tmp_path):
         assert StudyFollower(tmp_path).alive()
         assert (tmp_path / LOCK).read_text() == str(os.getpid())
@@ -55,7 +55,7 @@ def test_a_second_runner_is_refused_and_the_lock_names_the_first(tmp_path):
     assert not StudyFollower(tmp_path).alive()
 
 
-def test_the_lock_of_a_runner_that_was_killed_is_free(tmp_path):
+def test_killed_runner_frees_the_lock(tmp_path):
     code = (
         "import sys, pathlib\n"
         "from fathometer.study.lock import locked\n"
@@ -83,6 +83,6 @@ def test_who_may_only_read_may_look(tmp_path):
         assert StudyFollower(tmp_path).alive()
 
 
-def test_a_directory_without_a_lock_is_held_by_nobody(tmp_path):
+def test_directory_without_lock_is_free(tmp_path):
     assert not StudyFollower(tmp_path).alive()
     assert not StudyFollower(tmp_path / "nowhere").alive()

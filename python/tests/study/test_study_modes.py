@@ -46,7 +46,7 @@ def said(text):
         ("load = '1Mbit'\nfor = '15s'", "over before an idle and a loaded phase"),
     ],
 )
-def test_what_does_not_go_together_is_refused_with_the_remedy(probe, words):
+def test_incompatible_options_are_refused(probe, words):
     (problem,) = said(study_of(probe))
     assert words in problem
 
@@ -65,7 +65,7 @@ def test_what_does_not_go_together_is_refused_with_the_remedy(probe, words):
         ("idle-gap = ['1ms']\nconnections = 20\ncount = 9", "80,000/s in all"),
     ],
 )
-def test_the_polite_ceiling_is_reckoned_as_the_probe_does(probe, words):
+def test_polite_ceiling_matches_the_probe(probe, words):
     problems = said(study_of(probe, hosts=TWO_HOSTS, to="there"))
     assert len(problems) == (words is not None)
     assert all(words in problem for problem in problems)
@@ -130,7 +130,7 @@ def test_what_is_no_rate_is_refused(text):
         bits_per_s(text)
 
 
-def test_a_reflector_may_say_first_that_it_listens_elsewhere():
+def test_reflector_may_announce_other_listeners_first():
     lines = [
         json.dumps({"event": "listening", "protocol": p, "port": n}) for p, n in (("udp", 9), ("stamp", 8))
     ]
@@ -171,7 +171,7 @@ def test_every_mode_runs_and_its_recording_agrees(tmp_path, monkeypatch):
         assert differs is None or differs in why
 
 
-def test_a_study_of_every_mode_can_be_tried_quickly(tmp_path, monkeypatch):
+def test_quick_study_shortens_idle_gaps_and_load(tmp_path, monkeypatch):
     monkeypatch.setenv("FATHOM_CLOUD", "off")
     slow = ("idle-gap = ['1s', '10s', '60s']\nfor = '1h'", "load = '1Mbit'\nfor = '1h'")
     file = tmp_path / "study.toml"

@@ -102,13 +102,13 @@ def test_without_a_jump_host_hosts_are_reached_directly(tmp_path):
     assert scan == "ssh-keyscan 10.60.1.10 10.60.1.20 >> ~/.ssh/known_hosts"
 
 
-def test_hosts_behind_the_jump_host_are_scanned_from_there():
+def test_hidden_hosts_are_scanned_from_jump_host():
     first, then = known_hosts_commands(read_lab(json.dumps(lab()).encode(), "x"), "/my keys/lab")
     assert first == "ssh-keyscan 198.51.100.7 >> ~/.ssh/known_hosts"
     assert shlex.split(then)[:5] == ["ssh", "-i", "/my keys/lab", "azureuser@198.51.100.7", "ssh-keyscan"]
 
 
-def test_an_address_of_the_next_internet_and_another_port(tmp_path):
+def test_ipv6_jump_host_and_port_are_accepted(tmp_path):
     value = lab(jump={"address": "2001:db8::7", "user": "azureuser"})
     value["scenarios"][0]["port"] = 7008
     made, problems = parse(study_text(read_lab(json.dumps(value).encode(), "x"), None, None, tmp_path))
@@ -155,14 +155,14 @@ def test_what_is_no_labs_output_is_told(data, says):
     assert says in str(error.value)
 
 
-def test_a_path_between_hosts_that_are_not_there_is_told(tmp_path):
+def test_path_to_missing_host_is_refused(tmp_path):
     path = {"label": "a", "from": "client", "to": "nowhere"}
     made = read_lab(json.dumps(lab(scenarios=[path])).encode(), "x")
     with pytest.raises(FathometerError, match='no host is called "nowhere"'):
         study_text(made, None, None, tmp_path)
 
 
-def test_the_port_of_ssh_is_refused_with_its_reason(tmp_path):
+def test_ssh_port_is_refused_with_reason(tmp_path):
     """The study was written, and its reflector found the port taken on each host."""
     value = lab()
     value["scenarios"][0]["port"] = 22

@@ -79,7 +79,7 @@ def test_quick_is_short():
     assert estimate_ns(long, plan(long)) > 40 * 11 * 3600 * 10**9
 
 
-def test_side_by_side_takes_as_long_as_its_longest():
+def test_side_by_side_estimate_is_shorter():
     one, side = study(3, probes=SWEEP), study(3, probes=SWEEP, top='order = "side-by-side"')
     assert estimate_ns(side, plan(side)) < estimate_ns(one, plan(one)) / 3
 
@@ -95,7 +95,7 @@ def test_plan_prints_the_runs(tmp_path):
     assert "1 run, about" in CliRunner().invoke(study_app, ["plan", str(path)]).stdout
 
 
-def test_what_has_no_size_of_its_own_is_not_planned_with_0_bytes(tmp_path):
+def test_sizeless_runs_show_no_size(tmp_path):
     (tmp_path / "p.toml").write_text("")
     path = tmp_path / "s.toml"
     more = "[[policy]]\nname = 'plain'\nfile = 'p.toml'\nfor = '2s'\n[[limit]]\nkind = 'idle'\n"
@@ -141,7 +141,7 @@ def test_when_a_round_may_begin(fields, now, begin):
     st.sampled_from(["UTC", "Europe/London", "America/New_York", "Asia/Kolkata"]),
     st.sets(st.sampled_from(["mon", "tue", "wed", "thu", "fri", "sat", "sun"]), min_size=1),
 )
-def test_the_next_begin_is_a_moment_at_which_a_round_may_begin(now, zone, days):
+def test_next_begin_is_an_allowed_time(now, zone, days):
     made = schedule(hours=["09:00-17:00"], zone=zone, weekdays=sorted(days))
     begin = next_begin(made, now)
     assert now <= begin <= now + timedelta(days=8)

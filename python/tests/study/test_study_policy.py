@@ -77,7 +77,7 @@ def test_a_study_of_policies_alone_has_no_problem(beside):
         ('name = "again"', "", 20, 1, "policy.name", "add `name"),
     ],
 )
-def test_a_mistake_is_told_where_it_is_with_its_remedy(beside, old, new, line, column, what, remedy):
+def test_mistake_has_position_and_remedy(beside, old, new, line, column, what, remedy):
     assert TWO.count(old) == 1
     found = told(HEAD + TWO.replace(old, new), beside)
     assert any(f[:2] == (line, column) and what in f[2] and remedy in f[3] for f in found), found
@@ -125,7 +125,7 @@ def test_what_is_wrong_with_a_policys_file(beside, policy, where, what):
     assert what in found[2]
 
 
-def test_what_a_policy_may_have_is_what_its_page_shows():
+def test_policy_tables_match_documentation():
     """A table that `fathom` knows and `study check` does not would keep a study from being run."""
     page = (ROOT / "docs" / "policies.md").read_text()
     shown = page.split("\n## The file\n")[1].split("\n## The rules\n")[0]
@@ -199,7 +199,7 @@ def test_policies_side_by_side_on_this_machine(beside, monkeypatch):
         run_study(file, output, Path(fathom()), True, lambda _: None)
 
 
-def test_what_fathom_says_of_a_policy_is_the_reason_why_its_run_failed(beside, monkeypatch):
+def test_policy_error_is_the_failure_reason(beside, monkeypatch):
     monkeypatch.setenv("FATHOM_CLOUD", "off")
     (beside / "plain.toml").write_text("[retry]\nat_most = 1\nfist = '1s'\n")
     file = write(beside, "repetitions = 1\n" + HEAD + ONE, free_port())
@@ -290,7 +290,7 @@ rate = 10
 """
 
 
-def test_where_on_a_fabric_an_application_s_path_lies(tmp_path):
+def test_application_places_use_fabric_names(tmp_path):
     """Names of the fabric, and not of the study. Behind a balancer of two another backend may serve."""
     (tmp_path / "cut.toml").write_text(FABRIC)
     (tmp_path / "short.toml").write_text("")
@@ -326,7 +326,7 @@ def test_a_truth_tells_what_nobody_could_have_served(tmp_path, monkeypatch):
     assert one.recording.manifest.path.tags["fabric-truth"] == truth.parent.name
 
 
-def test_a_policy_s_file_reaches_a_host_over_ssh_and_is_taken_away(lab):
+def test_ssh_policy_file_is_copied_and_removed(lab):
     (lab.file.parent / "again.toml").write_text(AGAIN)
     policy = "\n[[policy]]\nname = 'again'\nfile = 'again.toml'\nrate = 20\nfor = '1s'\n"
     lab.write([("a", "b"), ("here", "a")], probe=f"every = '5ms'\ncount = 40\n{policy}")

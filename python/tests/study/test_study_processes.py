@@ -26,14 +26,14 @@ def exchanged(program, given=None, most=1 << 20):
 
 
 @pytest.mark.parametrize("output", [1, 2])
-def test_output_without_end_is_cut_and_its_program_ended(output):
+def test_endless_output_is_cut_and_fails(output):
     """All that came was kept: a host could take the runner's memory."""
     with pytest.raises(OutputTooLong) as cut:
         exchanged(ENDLESS.format(output))
     assert cut.value.most == 1 << 20
 
 
-def test_a_pipe_that_another_process_holds_open_is_not_waited_for():
+def test_pipe_held_by_other_process_is_ignored():
     """As the master of a shared connection of ``ssh`` does, which is in no group of its client's."""
     # Before the first output: what is still in its group when that is too long is ended with it.
     holder = "import os, signal\nr, w = os.pipe()\nif os.fork() == 0:\n os.setsid()\n os.close(w)\n"
@@ -49,7 +49,7 @@ def test_a_pipe_that_another_process_holds_open_is_not_waited_for():
     assert end_marked(f"test-{os.getpid()}") == 1
 
 
-def test_what_a_program_is_given_may_be_more_than_it_reads():
+def test_program_may_leave_input_unread():
     said = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read(2)); sys.stderr.write('e')"
     assert exchanged(said, b"ab" * (1 << 20)) == (0, b"ab", b"e")
     echo = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"

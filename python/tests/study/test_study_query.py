@@ -83,7 +83,7 @@ def test_what_fathom_sql_would_refuse(line, what):
     assert any(what in told for told in problems(f"{kept}\n{line}\n"))
 
 
-def test_queries_for_a_time_have_room_in_what_may_be_fetched():
+def test_timed_queries_reserve_enough_fetch_space():
     """A minute of queries was taken for 21 of them, and what was more was not fetched over SSH."""
     held = {}
     for name, pace in [("paced", 'every = "10ms"'), ("unpaced", "")]:
@@ -142,7 +142,7 @@ fetch-sizes = [0, 10]
         ('database = "mssql"', '`start` is for `database = "postgres"`'),
     ],
 )
-def test_a_server_that_is_started_is_postgres_and_as_it_is(line, what):
+def test_started_server_rejects_connection_settings(line, what):
     key = line.split(" = ")[0]
     kept = "\n".join(x for x in POSTGRES.splitlines() if not x.startswith(key))
     assert any(what in told for told in problems(f"{kept}\n{line}\n"))
@@ -194,7 +194,7 @@ connections = 8
 """
 
 
-def test_eight_connections_ask_side_by_side_and_the_report_knows_each(tmp_path, homes):
+def test_eight_connections_run_and_report_separately(tmp_path, homes):
     file = tmp_path / "q.toml"
     text = POSTGRES.split("[[query]]", maxsplit=1)[0].replace("21433", str(free_port())) + SIDE_BY_SIDE
     file.write_text(text)
@@ -217,7 +217,7 @@ def test_eight_connections_ask_side_by_side_and_the_report_knows_each(tmp_path, 
     assert list(homes.iterdir()) == []
 
 
-def test_a_port_that_is_taken_is_told_by_its_log(tmp_path, homes):
+def test_taken_port_error_comes_from_log(tmp_path, homes):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file = tmp_path / "q.toml"
         file.write_text(POSTGRES.replace("21433", str(taken.getsockname()[1])))
@@ -267,7 +267,7 @@ def test_stop_takes_away_what_a_killed_study_left(killed, homes):
     assert list(homes.iterdir()) == []
 
 
-def test_the_next_study_takes_away_what_a_killed_one_left_and_nothing_of_one_that_lives(
+def test_next_study_clears_only_killed_ones(
     tmp_path, killed, homes
 ):
     _, home = killed
@@ -298,7 +298,7 @@ def test_a_home_of_somebody_else_stays(homes):
     assert list(homes.iterdir()) == [theirs]
 
 
-def test_a_server_that_does_not_listen_to_the_first_signal_is_killed(homes):
+def test_unresponsive_server_is_killed(homes):
     home = homes / "fathometer-postgres-deaf"
     home.mkdir()
     deaf = "from signal import *; signal(SIGTERM, SIG_IGN); print(1, flush=True); pause()"

@@ -122,7 +122,7 @@ def test_side_by_side_modes_and_sizes(tmp_path, fathom):
     assert left_running(output) == []
 
 
-def test_ctrl_c_ends_cleanly_and_the_study_goes_on(tmp_path, fathom):
+def test_ctrl_c_interrupts_and_study_resumes(tmp_path, fathom):
     file = write(tmp_path, probe="every = '5ms'\ncount = 60", top="repetitions = 4")
     output = tmp_path / "out"
     process = child(file, output, fathom)
@@ -317,7 +317,7 @@ def test_the_journal_is_json_lines(tmp_path, fathom):
 
 
 @pytest.mark.parametrize("probe", ["every = '5ms'", "every = '5ms'\nmode = 'udp'"], ids=["tcp", "udp"])
-def test_a_port_that_another_program_has_is_an_error_of_its_own(tmp_path, fathom, probe):
+def test_taken_port_raises_port_taken_error(tmp_path, fathom, probe):
     """By what the reflector tells machines: whoever runs the study can do about it what it cannot know of."""
     kind = socket.SOCK_DGRAM if "udp" in probe else socket.SOCK_STREAM
     with socket.socket(socket.AF_INET, kind) as other:
@@ -339,5 +339,5 @@ def test_a_port_that_another_program_has_is_an_error_of_its_own(tmp_path, fathom
         ('{"event": "listening", "port": 7}\nAddress already in use', False),
     ],
 )
-def test_only_the_reflectors_event_says_that_a_port_is_taken(lines, taken):
+def test_only_reflector_event_means_port_taken(lines, taken):
     assert is_taken(lines, 7) == taken

@@ -49,7 +49,7 @@ def test_a_study_of_three_hosts_and_this_one(lab):
     assert lab.kinds().count("run.started") == before == 6
 
 
-def test_a_jump_host_and_a_name_of_the_configuration(lab):
+def test_jump_host_and_config_alias_work(lab):
     """The client has no route to `b`'s address; `a` has one."""
     machines = lab.machines
     config = machines.client.home / ".ssh" / "config"
@@ -156,7 +156,7 @@ def test_a_host_that_runs_another_system(lab, tmp_path):
         lab.hosts["b"].run("umount $(command -v uname)")
 
 
-def test_ssh_is_cut_in_the_middle_of_a_run(lab):
+def test_lost_ssh_does_not_interrupt_run(lab):
     lab.write([("a", "b")], LONG)
     process = lab.begin()
     recording_id = lab.growing("a-b")
@@ -185,7 +185,7 @@ def test_a_disk_that_fills_during_a_run(lab):
     assert lab.recording("b-a").totals.samples == 2500
 
 
-def test_kill_9_of_a_remote_probe_and_another_try(lab):
+def test_killed_remote_probe_is_retried(lab):
     lab.write([("a", "b")], LONG)
     process = lab.begin()
     recording_id = lab.growing("a-b")
@@ -242,7 +242,7 @@ def test_stop_after_kill_9_of_the_runner(lab):
     assert "nothing was left" in lab.stop()
 
 
-def test_the_reflector_of_a_killed_study_is_known_where_it_is_in_the_way(lab):
+def test_reflector_of_killed_study_is_identified(lab):
     lab.write([("a", "b")], "every = '10ms'\nfor = '10m'")
     process = lab.begin()
     lab.growing("a-b")
@@ -262,7 +262,7 @@ def test_the_reflector_of_a_killed_study_is_known_where_it_is_in_the_way(lab):
     lab.assert_nothing_left()
 
 
-def test_stop_tells_of_a_host_that_it_does_not_reach(lab):
+def test_stop_names_unreachable_host(lab):
     lab.write([("a", "b")], "every = '10ms'\nfor = '10m'")
     process = lab.begin()
     lab.growing("a-b")
@@ -276,7 +276,7 @@ def test_stop_tells_of_a_host_that_it_does_not_reach(lab):
     lab.assert_nothing_left()
 
 
-def test_a_run_that_went_on_without_its_runner_is_picked_up(lab):
+def test_run_without_runner_is_picked_up(lab):
     lab.write([("a", "b"), ("b", "a")], LONG)
     process = lab.begin()
     label = until(lambda: [e["run"] for e in lab.entries if e["kind"] == "run.started"], "a run")[0]

@@ -80,7 +80,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_is_a_recording_s_file_s_or_none(name):
+def test_invalid_file_name_is_bad_answer(name):
     lies = [
         (answers.read_look, said(STATE, {**FILE, "name": name})),
         (answers.read_look, said(STATE, {**PIECE, "name": name}, b"cde")),

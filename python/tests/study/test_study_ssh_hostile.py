@@ -103,7 +103,7 @@ def test_an_answer_without_end_is_cut(lab, hostile):
         assert peak - usual < 64
 
 
-def test_what_it_says_beside_its_answer_is_cut_too(lab, hostile):
+def test_excess_error_output_is_cut(lab, hostile):
     noisy = attack(err=b"warning\n" * (1 << 20))
     assert_the_others_went_on(lab, hostile({"look": noisy}), "was cut at 1,310,720 bytes")
 
@@ -129,7 +129,7 @@ def test_no_question_gets_a_traceback(lab, hostile, verb):
 
 
 @pytest.mark.parametrize("verb", ["shell", "hello", "clear"])
-def test_a_host_that_lies_from_the_begin_or_at_the_end_is_named(lab, hostile, verb):
+def test_host_lying_at_begin_or_end_is_named(lab, hostile, verb):
     said = hostile({verb: attack(b"\nfathom-shell 1\nLin\x1b]0;ux\n" + ESCAPE)})
     assert 'host "b"' in said.strip().splitlines()[-1]
     assert "Traceback" not in said
@@ -184,7 +184,7 @@ def test_a_recording_that_is_none_is_one_line(lab, hostile):
     assert len(lab.reasons()) == 1
 
 
-def test_a_study_over_ssh_to_the_machine_that_runs_it(lab):
+def test_runner_machine_can_be_ssh_host(lab):
     """What ended it on the host by the study's mark ended the runner's own `ssh`, which bears it: always
     "interrupted".
     """
@@ -218,7 +218,7 @@ def test_a_study_over_ssh_to_the_machine_that_runs_it(lab):
 
 
 @pytest.mark.parametrize("verb", ["shell", "hello"])
-def test_the_words_of_a_host_are_not_those_of_ssh(hostile, verb):
+def test_host_output_is_not_mistaken_for_ssh(hostile, verb):
     """A host that ended with `ssh`'s own exit code could have its user told to trust another's key."""
     words = b"No ED25519 host key is known for evil.example and you have requested strict checking.\n"
     said = hostile({verb: attack(err=words, code=255)})

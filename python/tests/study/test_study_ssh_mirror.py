@@ -107,7 +107,7 @@ REPLACED_BY_AN_EMPTY_ONE = [("look", b"", 90), ("look", b"", 90), ("describe", b
 @settings(max_examples=12)
 @example(steps=REPLACED_BY_AN_EMPTY_ONE)
 @given(steps=st.lists(STEP, max_size=10))
-def test_a_mirror_has_what_there_is_whatever_happened_between_the_looks(steps):
+def test_mirror_matches_source_after_any_steps(steps):
     with tempfile.TemporaryDirectory() as directory:
         there, mirror = There(Path(directory) / "there"), Mirror(Path(directory) / "here", MOST)
         for what, data, budget in steps:
@@ -135,7 +135,7 @@ def test_a_mirror_has_what_there_is_whatever_happened_between_the_looks(steps):
         assert mirror.differences(sums) == "recording.json did not arrive"
 
 
-def test_a_cut_answer_is_not_taken_for_a_whole_one(tmp_path):
+def test_truncated_answer_is_rejected(tmp_path):
     there, mirror = There(tmp_path / "there"), Mirror(tmp_path / "here", MOST)
     there.append(b"0123456789")
     there.look(mirror, 1000)
@@ -148,7 +148,7 @@ def test_a_cut_answer_is_not_taken_for_a_whole_one(tmp_path):
     assert read_look(b"Welcome!\nYou have mail." + answer) == read_look(answer)
 
 
-def test_a_mirror_that_is_written_is_a_recording_that_runs(tmp_path):
+def test_mirror_is_locked_while_written(tmp_path):
     mirror = Mirror(tmp_path / "here", MOST)
     with mirror.being_written():
         assert (tmp_path / "here" / ".lock").exists()
@@ -164,7 +164,7 @@ def look(*files, pieces=(), state=ENDED):
     return Look(state, tuple(files), tuple(pieces))
 
 
-def test_a_mirror_takes_no_more_than_there_can_be_and_waits_for_nothing_that_does_not_come(tmp_path):
+def test_mirror_rejects_oversize_and_missing_data(tmp_path):
     events, manifest = Seen("events.jsonl", 1, 6, 0), Seen("recording.json", 2, 2, 0)
     with pytest.raises(BadAnswer, match="has 1,048,577 bytes there, and cannot have more than 1,048,576"):
         Mirror(tmp_path / "large", MOST).take(look(Seen("events.jsonl", 1, MOST + 1, 0)), 4)
@@ -216,7 +216,7 @@ def test_a_mirror_follows_no_link(tmp_path):
         assert list(tmp_path.glob("precious*")) == [precious]
 
 
-def test_a_probe_that_is_said_to_run_for_ever_is_not_waited_for(tmp_path, monkeypatch):
+def test_endless_remote_probe_is_abandoned(tmp_path, monkeypatch):
     """Its host ends it at its limit; one that says otherwise was asked again and again, without end."""
     connection = SshConnection("b", SshHost(address="vm"), "0", tmp_path / "control", Processes("0"))
     remote = Remote(connection, lambda _: None)

@@ -119,7 +119,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("said", "what", "remedy", "lost"), SAID)
-def test_ssh_s_words_become_one_line_that_says_how_to_mend_it(said, what, remedy, lost):
+def test_ssh_error_is_one_line_with_remedy(said, what, remedy, lost):
     error = explain("zone-1", HOST, said)
     line = str(error)
     assert line.startswith('cannot reach a host: host "zone-1" (azure@10.0.0.4 port 2222): ')
@@ -130,7 +130,7 @@ def test_ssh_s_words_become_one_line_that_says_how_to_mend_it(said, what, remedy
     assert isinstance(error, Lost) is lost
 
 
-def test_no_host_is_taken_unseen_and_what_is_not_said_is_left_to_the_configuration():
+def test_ssh_options_are_strict_and_minimal():
     words = " ".join(options(SshHost(address="vm"), Path("/run/c")))
     assert "StrictHostKeyChecking=yes" in words
     assert "BatchMode=yes" in words
@@ -145,13 +145,13 @@ def test_no_host_is_taken_unseen_and_what_is_not_said_is_left_to_the_configurati
     assert proxy.endswith("-W '[%h]:%p' -- ssh://j@gate:2200")
 
 
-def test_a_shared_connection_is_one_host_s_whatever_its_turn():
+def test_socket_name_depends_only_on_host():
     names = ["zone-1", "zone-2", "zone-10"]
     assert len({socket_name(n) for n in names}) == 3
     assert [socket_name(n) for n in reversed(names)] == [socket_name(n) for n in names][::-1]
 
 
-def test_what_a_person_is_told_to_type_has_nothing_of_the_host_s_in_it_that_a_shell_reads():
+def test_ssh_remedy_quotes_hostile_names():
     hostile = "No ED25519 host key is known for x;rm${IFS}-rf${IFS}~ and you have requested strict checking."
     changed = "Host key for x`reboot` has changed and you have requested strict checking."
     assert "rm$" not in str(explain("zone-1", HOST, hostile))
@@ -176,7 +176,7 @@ def study(probe, top="", scenarios=("",)):
     return parse(f"{text}[[probe]]\n{probe}\n")
 
 
-def test_this_machine_is_reached_from_others_only_under_an_address():
+def test_local_machine_needs_address_for_ssh_hosts():
     _, problems = study("count = 3")
     assert [p.what for p in problems] == ['"vm" cannot reach "here", which listens on loopback alone']
     found, problems = study("count = 3", scenarios=["address = '10.0.0.9'"])
@@ -214,7 +214,7 @@ def run_shell(lines, home):
     return done, shell_answer(b"Welcome!\n" + done.stdout)
 
 
-def test_what_the_shell_is_asked_before_there_is_a_binary(tmp_path):
+def test_shell_installs_only_matching_binary(tmp_path):
     sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # Of "abc" (FIPS 180-2, B.1).
     home = tmp_path / "a home"
     home.mkdir()
@@ -238,7 +238,7 @@ def test_what_the_shell_is_asked_before_there_is_a_binary(tmp_path):
     assert [p.name for p in (home / ".fathom/bin").glob(".part*")] == [".part-4567-1"]
 
 
-def test_only_a_reflector_that_still_runs_holds_its_port(tmp_path):
+def test_only_running_reflector_holds_its_port(tmp_path):
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     running = subprocess.Popen(["sleep", "60"])
     start = int(Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()[19])
@@ -267,7 +267,7 @@ def test_only_a_reflector_that_still_runs_holds_its_port(tmp_path):
     assert read_holders(run_shell(shell.reflectors(7007), tmp_path)[1]) == []
 
 
-def test_a_holder_is_told_with_how_it_is_ended():
+def test_port_holder_remedy_depends_on_study():
     ssh = SshHost(address="10.0.0.1", user="me", jump="j")
     other = remedy(Holder("0a1b", "b", "tcp", 7), "1c2d", ssh)
     assert "another study of ours, 0a1b (process 7 there)" in other
@@ -310,7 +310,7 @@ def test_what_is_no_greeting(said):
         read_greeting(said)
 
 
-def test_the_lines_are_posix_sh_that_dash_and_bash_read():
+def test_shell_scripts_parse_in_dash_and_bash():
     for lines in (
         shell.greet("a" * 64),
         shell.install("part", "a" * 64),

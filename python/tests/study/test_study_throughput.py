@@ -55,7 +55,7 @@ def said(text):
         ("for = '1s'\nmode = 'tcp'\nbitrate = '1Mbit'", "no throughput test; leave `bitrate` out"),
     ],
 )
-def test_what_does_not_go_together_is_refused_with_the_remedy(probe, words):
+def test_incompatible_options_are_refused(probe, words):
     text = study_of(probe)
     text = text.replace("mode = 'throughput'\n", "", 1) if "mode" in probe else text
     (problem,) = said(text)
@@ -81,7 +81,7 @@ def test_what_does_not_go_together_is_refused_with_the_remedy(probe, words):
         ("for = '1s'\nbitrate = '57Mbit'", None),
     ],
 )
-def test_to_another_host_it_must_be_polite_or_meant_as_the_probe_has_it(probe, words):
+def test_polite_ceiling_matches_the_probe(probe, words):
     problems = said(study_of(probe, to="there"))
     assert [words in p for p in problems] == [True] * (words is not None)
     assert not said(study_of(probe, to="there", more=ALLOWED))
@@ -111,7 +111,7 @@ def test_a_files_own_limits_hold_for_throughput_too():
 
 
 @pytest.mark.parametrize("key", ["per-connection", "in-all"])
-def test_a_files_own_limits_hold_for_throughput_that_fills_its_path(key):
+def test_file_limits_require_a_bitrate(key):
     """Without `bitrate` nothing was held against them."""
     limits = f"[limits]\n{key} = 3_000\n"
     problem = f"fills its path, and `limits.{key}` is 3,000 packets/s; write a `bitrate` within that"
@@ -160,7 +160,7 @@ def test_the_command_line_says_it_all(tmp_path):
     assert short.estimate_ns < 2e9
 
 
-def test_a_study_of_this_machine_runs_and_its_recordings_agree(tmp_path, monkeypatch):
+def test_local_recordings_agree_with_the_plan(tmp_path, monkeypatch):
     monkeypatch.setenv("FATHOM_CLOUD", "off")
     probe = "for = '1s'\nomit = '1s'\ndirection = 'bidirectional'\nbitrate = '20Mbit'\nconnections = 2"
     file = tmp_path / "study.toml"
@@ -256,7 +256,7 @@ def measured(tmp_path, monkeypatch, probe, repetitions):
     return out, json.loads((tmp_path / "r.json").read_text()), (tmp_path / "r.md").read_text()
 
 
-def test_throughput_of_paths_is_told_apart_over_the_fabric(tmp_path, monkeypatch):
+def test_throughput_ranks_paths_over_fabric(tmp_path, monkeypatch):
     need_fabrics()
     out, value, page = measured(tmp_path, monkeypatch, "mode = 'throughput'\nfor = '2s'\nomit = '1s'", 3)
     runs = open_recordings([out])

@@ -29,7 +29,7 @@ def said(text):
     return [(p.line, f"{p.what}; {p.remedy}") for p in problems]
 
 
-def test_each_combination_is_a_scenario_with_its_levels_as_tags():
+def test_each_combination_is_a_tagged_scenario():
     study = read(HEAD + AN + MTU + HERE + scenario("{an}-{mtu}") + scenario("plain"))
     assert [s.label for s in study.scenario] == [
         *("off-1500", "off-4000", "off-9000", "on-1500", "on-4000", "on-9000", "plain")
@@ -38,7 +38,7 @@ def test_each_combination_is_a_scenario_with_its_levels_as_tags():
     assert study.scenario[-1].tags == {}
 
 
-def test_a_label_that_does_not_name_its_factors_gets_them_by_name():
+def test_unnamed_factors_are_appended_to_label():
     study = read(HEAD + AN + HERE + scenario("pair", via="'networking {an}'", tags="{ region = 'uksouth' }"))
     assert [(s.label, s.via) for s in study.scenario] == [
         ("pair-an-off", "networking off"),
@@ -101,7 +101,7 @@ def test_hosts_and_numbers_are_filled_in_too():
         (HEAD + HERE + scenario("{an}"), 10, "cannot be"),
     ],
 )
-def test_what_is_wrong_is_told_where_it_was_written(text, line, words):
+def test_factor_mistake_is_reported_at_its_line(text, line, words):
     problems = said(text)
     assert (line, True) == (problems[0][0], words in problems[0][1]), problems
     # A level that is wrong is told once, and not once for each kind that it may be.
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_told_where_it_was_written(text, line, words):
 
 
 @pytest.mark.parametrize(("factors", "levels", "number"), [(3, 11, "1,331"), (6, 30, "729,000,000")])
-def test_a_table_that_would_make_too_many_is_refused(factors, levels, number):
+def test_too_many_combinations_are_refused(factors, levels, number):
     """Before any is made: of six factors with 30 levels no memory holds them."""
     many = "".join(f"[[vary]]\nfactor = 'f{n}'\nlevels = {list(range(levels))}\n" for n in range(factors))
     label = "".join(f"{{f{n}}}" for n in range(factors))

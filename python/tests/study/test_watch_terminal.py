@@ -89,7 +89,7 @@ def test_it_fits(width, height, count):
     assert "7 of 40 runs, 1 failed, about 1 min 30 s left, until 00:02" in text or width < 60
 
 
-def test_where_there_is_no_room_what_goes_on_is_shown():
+def test_small_screen_shows_active_rows():
     states = {20: "running", 37: "stalled"}
     rows = [row(i, states.get(i, "waiting"), directory=f"label=s-{i:02}") for i in range(40)]
     lines = drawn(board(rows), 80, 16)

@@ -37,7 +37,7 @@ def by_pymssql(port, version="7.4"):
         yield connection.cursor()
 
 
-def test_a_client_that_wants_encryption_gets_it_where_there_is_some(port):
+def test_encryption_is_granted_only_if_available(port):
     connection = pymssql.connect(
         "127.0.0.1", "sa", "hush", port=str(port), encryption="require", login_timeout=LIMIT
     )
@@ -67,7 +67,7 @@ def asked(cursor, query):
 
 
 @pytest.mark.parametrize("packet", [512, 4096, 8000, 16_384, 32_767])
-def test_python_tds_is_granted_what_it_asks_for_and_reads_every_row(port, packet):
+def test_python_tds_gets_its_packet_size_and_rows(port, packet):
     with by_python_tds(port, packet) as cursor:
         said = asked(cursor, "SELECT * FROM sys.dm_exec_connections WHERE session_id = @@SPID")
         assert [row[1:] for row in said] == [(packet, "FALSE")]
@@ -123,7 +123,7 @@ def test_tsql_reads_rows_and_shows_an_error(port):
     assert "TDS server for measuring, no database" in said
 
 
-def test_a_client_that_does_not_read_is_told_from_the_path(port):
+def test_slow_reader_is_distinguished_from_path(port):
     """SQL Server shows waits of at most 2 s; it was one, as long as the sleep, and the kernel says whose."""
     sleep_ns = 3_000_000_000
     with by_pymssql(port) as cursor:
@@ -146,7 +146,7 @@ def test_a_client_that_does_not_read_is_told_from_the_path(port):
         assert count >= 2
 
 
-def test_a_query_that_is_cancelled_leaves_the_connection_usable(port):
+def test_cancelled_query_keeps_connection_usable(port):
     with by_python_tds(port) as cursor:
         cursor.execute("SELECT * FROM fathom_rows(1000000, 1000)")
         cursor.fetchone()

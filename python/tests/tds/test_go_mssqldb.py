@@ -38,7 +38,7 @@ def client(tmp_path_factory):
 
 @pytest.mark.parametrize("encrypted", [False, True])
 @pytest.mark.parametrize("packet", [512, 4096, 16_383])
-def test_go_mssqldb_is_granted_what_it_asks_for_and_reads_every_row(client, packet, encrypted):
+def test_go_mssqldb_gets_its_packet_size_and_rows(client, packet, encrypted):
     with echo("--tds", "0", "--tds-encrypt") as listening:
         ran = subprocess.run(
             [str(client), listening["tds"], str(packet), "true" if encrypted else "disable"],

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_note_of_a_kill_without_room_is_known_as_one() {
+    fn no_space_kill_note_is_recognised() {
         for text in [
             KILLED_WITHOUT_ROOM,
             // As it was first written: recordings have it, and stay as they are.
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_of_lost_events_is_known_as_one() {
+    fn lost_events_note_is_recognised() {
         for lost in [1, 2, 1_000_000] {
             for reason in [LOST_BEHIND, LOST_NO_SPACE, LOST_FILE_LIMIT, LOST_STOPPED] {
                 let text = note_of_lost_events(lost, reason);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bracket_is_between_the_last_that_survives_and_the_first_that_dies() {
+    fn bracket_lies_between_survival_and_death() {
         assert_eq!(bracket(&[]), (0, None));
         assert_eq!(bracket(&[cohort(10, 3, 0), cohort(20, 3, 0)]), (20, None));
         assert_eq!(bracket(&[cohort(10, 3, 0), cohort(20, 1, 2), cohort(30, 0, 3)]), (10, Some(23)));
@@ -136,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn a_death_below_what_was_survived_is_no_limit() {
+    fn death_below_survival_is_no_limit() {
         assert_eq!(bracket(&[cohort(10, 0, 3), cohort(20, 3, 0)]), (20, None));
         assert_eq!(bracket(&[cohort(10, 2, 1), cohort(20, 1, 1), cohort(30, 0, 3)]), (10, Some(33)));
     }
 
     #[test]
-    fn nothing_is_decided_before_all_of_a_length_are() {
+    fn open_length_decides_nothing() {
         let mut open = cohort(10, 0, 2);
         open.open = 1;
         assert_eq!(bracket(&[open]), (0, None));

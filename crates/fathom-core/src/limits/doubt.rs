@@ -5,7 +5,7 @@
 //! connections that outlived it. One of fifty may have died below it: of more, some have a limit of their own that is shorter.
 //! And deaths must be more frequent beyond the bracket than just below it, by Fisher's exact test (one side, 1 in 1,000):
 //! connections that die by chance, or have limits of their own, die as often on both sides. How often they are called a limit
-//! all the same is counted in virtual time (`limits_laws`, `by_chance`). Where the shorter end is tried once more, and as many
+//! all the same is counted in virtual time (`limits::by_chance`). Where the shorter end is tried once more, and as many
 //! die there as lived, something ended what was idle at one moment, or the limit is none of one length.
 //!
 //! That there is no limit is said, too, where no more than one connection of fifty died.

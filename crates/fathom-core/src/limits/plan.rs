@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ladder_goes_up_to_its_end_in_steps_of_its_share() {
+    fn ladder_reaches_its_end_in_bounded_steps() {
         for up_to_s in [1, 2, 10, 61, 600, 3_600, 86_400] {
             for resolution in [0.005, 0.02, 0.05, 0.5] {
                 let settings = settings(up_to_s * S, resolution);

@@ -58,7 +58,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn each_length_has_its_letter_and_each_line_its_first_length() {
+    fn picture_marks_each_length_with_a_letter() {
         let standing = |survived, died, open, to_open, void| Standing {
             length_ns: S,
             to_open,

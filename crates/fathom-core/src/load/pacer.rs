@@ -104,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_rate_is_never_exceeded_and_kept_by_whoever_is_punctual(
+        fn punctual_pacer_keeps_the_rate(
             bits_per_s in 1_000_000u64..100_000_000_000, ms in 1u64..500,
         ) {
             let until = ms * 1_000_000;
@@ -114,7 +114,7 @@ mod tests {
         }
 
         #[test]
-        fn however_it_is_woken_no_more_than_the_rate_goes_out(
+        fn irregular_wakes_never_exceed_the_rate(
             bits_per_s in 1u64..10_000_000_000, waits in prop::collection::vec(0u64..50_000_000, 1..40),
         ) {
             let mut pacer = Pacer::new(bits_per_s, 7);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_does_not_come_or_does_not_go_is_not_waited_for() {
+    fn stuck_load_phases_time_out() {
         let mut phases = Phases::new(100 * S, 0);
         assert_eq!(phases.look(100 * S), Some(Turn::Run));
         assert_eq!((phases.look(109 * S), phases.look(110 * S)), (None, Some(Turn::NeverCame)));

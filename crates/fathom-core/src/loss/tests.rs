@@ -88,7 +88,7 @@ proptest! {
     /// Where the way there keeps order, all is known but what was sent after the last echo, whatever is lost and in
     /// whatever order the echoes come.
     #[test]
-    fn every_loss_before_the_last_echo_has_its_true_direction(hops in hops(0)) {
+    fn losses_before_last_echo_are_exact(hops in hops(0)) {
         let (fates, echoes, _) = run(&hops);
         let tail = after_the_last(&fates);
         let known = fates.len() - tail;
@@ -102,7 +102,7 @@ proptest! {
 
     /// Where it does not, nothing is claimed that is not so, and every loss is counted once.
     #[test]
-    fn reordering_on_the_way_there_makes_no_claim_false(hops in hops(6)) {
+    fn forward_reordering_makes_no_false_claim(hops in hops(6)) {
         let (fates, echoes, truth) = run(&with_an_end(hops));
         let found = attribute(Reflector::Stateful, &fates, &echoes);
         let lost = fates.iter().filter(|fate| **fate == Lost).count() as u64;
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn any_counts_whatever_neither_panic_nor_lose_a_loss(fates in prop::collection::vec((0..8u8, any::<u32>(), 0..40u32), 0..400)) {
+    fn arbitrary_counts_keep_every_loss(fates in prop::collection::vec((0..8u8, any::<u32>(), 0..40u32), 0..400)) {
         let fates: Vec<Fate> = fates.into_iter().enumerate().map(|(seq, (kind, wild, near))| match kind {
             0 => Counted(wild),
             1..=3 => Counted((seq as u32).saturating_sub(near)),
@@ -184,7 +184,7 @@ fn a_count_wraps() {
 }
 
 #[test]
-fn a_doubled_echo_is_no_answer_more_and_a_doubled_datagram_is_one() {
+fn duplicates_do_not_change_attribution() {
     for (again, expected) in [(0, (1, 0)), (1, (1, 0))] {
         let mut attribution = Attribution::new(Reflector::Stateful);
         // Sample 0 comes twice: with the same count, or with the next, because it arrived there twice.

@@ -33,7 +33,7 @@ fn states(events: &[EventKind]) -> Vec<String> {
 }
 
 #[test]
-fn azures_freeze_notice_reads_as_documented_in_both_forms_of_date() {
+fn azure_freeze_parses_both_date_forms() {
     for date in ["Mon, 11 Apr 2026 22:26:58 GMT", "2026-04-11T22:26:58Z"] {
         let document = freeze(&[("NotBefore", date.into())]);
         let [notice] = &document.notices[..] else { panic!("{document:?}") };
@@ -62,7 +62,7 @@ fn azures_duration_may_be_unknown_none_or_absent() {
 }
 
 #[test]
-fn a_freeze_is_told_when_it_appears_starts_and_disappears_and_not_between() {
+fn freeze_reports_only_state_changes() {
     let mut notices = Notices::new();
     let id = Some("C7061BAC-AFDC-4513-B24B-AA5F13A16123".to_owned());
     let scheduled = notices.update(freeze(&[]));
@@ -81,7 +81,7 @@ fn a_freeze_is_told_when_it_appears_starts_and_disappears_and_not_between() {
 }
 
 #[test]
-fn an_id_that_changes_between_states_is_no_second_notice() {
+fn state_change_under_new_id_is_same_notice() {
     let mut notices = Notices::new();
     notices.update(freeze(&[]));
     let started = notices.update(freeze(&[("EventId", json!("another")), ("EventStatus", json!("Started"))]));
@@ -96,7 +96,7 @@ fn an_id_that_changes_between_states_is_no_second_notice() {
 }
 
 #[test]
-fn a_start_that_is_put_off_is_told_once_however_slowly_it_creeps() {
+fn creeping_start_is_reported_each_minute() {
     let mut notices = Notices::new();
     let at = |seconds: i64| {
         let start = START.parse::<Timestamp>().unwrap() + jiff::SignedDuration::from_secs(seconds);
@@ -117,7 +117,7 @@ fn a_hardware_failure_goes_straight_to_started() {
 }
 
 #[test]
-fn aws_tells_a_window_and_keeps_what_is_over_on_its_list() {
+fn completed_aws_event_is_gone_once() {
     let list = |state: &str| {
         let text = format!(
             r#"[{{"NotBefore":"19 Dec 2023 13:56:07 GMT","Code":"system-reboot","Description":"scheduled reboot",
@@ -169,7 +169,7 @@ fn one_clouds_document_says_nothing_about_another() {
 }
 
 #[test]
-fn an_azure_machine_tells_only_the_tags_it_was_asked_for() {
+fn azure_instance_exposes_only_requested_tags() {
     let document = json!({"compute": {
         "location": "westeurope", "zone": "2", "physicalZone": "westeurope-az3", "vmSize": "Standard_D4s_v5",
         "vmId": "02aab8a4-74ef-476e-8182-f6d2ba4166a6", "name": "WestNO_0", "platformFaultDomain": "0",
@@ -212,7 +212,7 @@ fn aws_and_gcp_machines() {
 }
 
 #[test]
-fn nothing_from_the_network_reaches_a_terminal_with_control_characters() {
+fn notice_text_is_sanitised_and_bounded() {
     let document = freeze(&[("EventType", json!("Fre\u{1b}[31meze\n"))]);
     assert_eq!(document.notices[0].what, "Fre[31meze");
     assert_eq!(plain("x".repeat(9_000).as_bytes()).map(|text| text.len()), Some(MAX_WORD));

@@ -172,7 +172,7 @@ mod tests {
 
     /// resilience4j's defaults at one request a second: 99 failures do nothing.
     #[test]
-    fn the_defaults_of_a_library_are_slow_at_one_request_a_second() {
+    fn default_breaker_opens_at_hundredth_failure() {
         let mut breaker = Breaker::new(BreakerRule::default());
         assert!((0..99).all(|s| run(&mut breaker, s, true)) && breaker.state() == Circuit::Closed);
         assert!(run(&mut breaker, 99, true) && breaker.state() == Circuit::Open);

@@ -260,7 +260,7 @@ mod tests {
 
     /// Bytes behind an answer took the answer's row with them: a try that was sent had none.
     #[test]
-    fn a_try_that_was_sent_has_a_row_whatever_comes_back() {
+    fn sent_try_always_has_a_row() {
         let key = Key { session: 1, connection: 0 };
         let place = Place { target: "there".to_owned(), remote: ([127, 0, 0, 1], 7).into(), lane: 0 };
         for more in [&b""[..], b"x"] {

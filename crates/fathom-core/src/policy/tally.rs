@@ -380,7 +380,7 @@ mod tests {
 
     /// The target had one, which is gone; the fallback had none until then.
     #[test]
-    fn the_first_connection_to_a_fallback_takes_nobodys_place() {
+    fn first_fallback_connection_is_not_extra() {
         let mut tally = Tally::new("there");
         take(&mut tally, [opening(), opened(), closed()]);
         let target = "elsewhere".to_owned();
@@ -423,7 +423,7 @@ mod tests {
 
     /// The law: each request that was due has one of five ends, or is told as not known.
     #[test]
-    fn what_was_due_and_has_no_end_is_not_known() {
+    fn due_without_end_is_not_known() {
         let mut tally = Tally::new("there");
         tally.was_due(4);
         take(&mut tally, [ended(0, Outcome::Shed, 0, false), ended(1, Outcome::Failed, 1, false)]);

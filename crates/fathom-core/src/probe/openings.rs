@@ -183,7 +183,7 @@ mod tests {
         /// Lanes of some threads want to connect at any times: each gets its turn, in the order in which those of its
         /// thread asked, and no stretch of time has more attempts than the ceiling allows.
         #[test]
-        fn every_lane_gets_its_turn_and_no_window_has_more_than_the_ceiling(
+        fn every_lane_connects_within_the_rate_limit(
             a_second in 1_u32..2_000,
             threads in 1_usize..5,
             wants in proptest::collection::vec((0_u64..3_000, 0_usize..5), 1..600),

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_counts_once_whether_it_was_told_late_or_at_once() {
+    fn pause_reported_twice_counts_once() {
         let mut pauses = Pauses::default();
         pauses.told(100, 200);
         pauses.ended_just_now(300, 450);

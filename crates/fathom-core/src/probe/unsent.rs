@@ -37,7 +37,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn an_outage_is_told_each_second_at_first_and_then_seldom() {
+    fn outage_reports_become_less_frequent() {
         let mut unsent = Unsent::default();
         let told: Vec<u64> = (1_000..1_400).filter(|second| unsent.is_to_be_told(second * S)).collect();
         assert_eq!(told[..9], [1_000, 1_001, 1_002, 1_003, 1_004, 1_005, 1_006, 1_007, 1_008]);

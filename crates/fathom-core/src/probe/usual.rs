@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_echoes_of_a_stall_do_not_hide_the_next() {
+    fn stall_echoes_do_not_hide_next_stall() {
         for every in [S, 50 * MS, 5 * MS] {
             let mut usual = Usual::default();
             let mut now = steady(&mut usual, 0, every, MS, 60 * S / every);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_became_slower_for_good_is_usual_after_some_round_trips() {
+    fn slower_path_becomes_usual() {
         let mut usual = Usual::default();
         let mut now = steady(&mut usual, 0, S, 100 * MS, 600);
         assert_eq!(usual.threshold_ns(), 400 * MS);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_became_faster_is_usual_when_the_window_has_passed() {
+    fn faster_path_becomes_usual_after_window() {
         let mut usual = Usual::default();
         let now = steady(&mut usual, 0, S, 500 * MS, 600);
         assert_eq!(usual.threshold_ns(), 2_000 * MS);
@@ -352,7 +352,7 @@ mod tests {
     /// those. Six runs over one path told of 14, 0, 16, 17, 14 and 0 stalls: the early ones, from before anything was usual,
     /// were learned from or not.
     #[test]
-    fn whether_a_silence_is_a_stall_does_not_depend_on_when_the_first_came() {
+    fn stall_count_is_independent_of_first_loss() {
         for first in 0..40 {
             let (mut usual, mut last, mut now, mut stalls) = (Usual::default(), LastSilence::default(), 0, 0);
             let mut seq = 0;
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn where_every_round_trip_is_long_that_is_no_silence() {
+    fn long_round_trips_are_not_silences() {
         for rtt in [150, 201, 300, 800, 2_000] {
             let (mut usual, mut last) = (Usual::default(), LastSilence::default());
             // A hundred a second, so that many are under way.
@@ -403,7 +403,7 @@ mod tests {
         /// The threshold is one that agrees with itself: what came in silences of that length is no part of it; and it is the same
         /// in whatever order the silences came.
         #[test]
-        fn a_threshold_is_learned_from_no_stall_and_from_no_order(
+        fn threshold_ignores_stalls_and_order(
             mut silences in vec((prop_oneof![1_u64..30, 190_u64..2_000], 0_u64..5), 20..250),
             seed in any::<u64>(),
         ) {

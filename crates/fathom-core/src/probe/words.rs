@@ -67,7 +67,7 @@ mod tests {
     use crate::probe::io::ErrorSource;
 
     #[test]
-    fn what_this_host_forbids_is_not_the_networks_doing() {
+    fn eperm_is_local_eacces_is_unreachable() {
         for (errno, cause) in [(1, ClosingCause::LocalError), (13, ClosingCause::Unreachable)] {
             let (kind, source) = (ErrorKind::PermissionDenied, ErrorSource::Unspecified);
             let error = NetError { kind, errno: Some(errno), text: String::new(), source };

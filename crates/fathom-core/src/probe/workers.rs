@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_lane_is_of_one_worker_and_shares_differ_by_one_at_most() {
+    fn lanes_are_split_evenly_between_workers() {
         for (all, of) in (0..40).flat_map(|all| (1..17).map(move |of| (all, of))) {
             let workers = Worker::all(of, 1);
             let shares: Vec<Vec<usize>> = workers.iter().map(|worker| worker.lanes(all).collect()).collect();

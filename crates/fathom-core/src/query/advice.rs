@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_counted_among_the_queries_that_were_looked_at() {
+    fn wait_share_uses_observed_queries_only() {
         let waits = [("IO/DataFileRead".to_owned(), 2), ("Lock/tuple".to_owned(), 1)].into();
         let evidence = Evidence {
             verdict: (Some(Party::Server), Confidence::High),
@@ -133,7 +133,7 @@ mod tests {
 
     /// Seven round trips of 145 ms in 2.6 s of which most is the client's.
     #[test]
-    fn what_the_path_takes_is_said_to_a_busy_client_too() {
+    fn busy_client_still_gets_path_advice() {
         let evidence = Evidence {
             verdict: (Some(Party::Client), Confidence::High),
             turns: 7,
@@ -167,7 +167,7 @@ mod tests {
     }
     /// A process that was stopped for 4 s was told that its work on rows held it up, and that no network would change that.
     #[test]
-    fn who_was_kept_from_running_is_told_so_and_no_row_is_blamed() {
+    fn paused_client_advice_blames_the_host() {
         const S: u64 = 1_000_000_000;
         let stopped = Evidence {
             verdict: (Some(Party::Client), Confidence::High),

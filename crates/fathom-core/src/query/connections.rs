@@ -148,7 +148,7 @@ mod tests {
 
     /// The law: whatever is counted in all is the sum of what each connection has, by kind of failure too.
     #[test]
-    fn what_is_counted_in_all_is_what_they_have_together() {
+    fn totals_equal_sum_of_connections() {
         let kinds = [
             None,
             None,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_they_lie_apart_is_told_and_one_by_itself_is_nothing_new() {
+    fn median_spread_is_reported_for_several_connections() {
         let walls = [(0, 7), (1, 3), (2, 9), (0, 7), (1, 3), (2, 9)];
         let queries = || (0..).zip(walls).map(|(n, (of, ms))| query(n, of, ms * 1_000_000, None));
         let text = outcome(3, queries()).text();

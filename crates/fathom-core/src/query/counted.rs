@@ -128,7 +128,7 @@ mod tests {
 
     /// The cold one and the one that failed are counted by the server as well.
     #[test]
-    fn all_queries_stand_beside_the_count_and_it_is_read_again() {
+    fn server_count_is_compared_with_all_queries() {
         let mut all = All::default();
         let part = |low_ns, high_ns| Part { low_ns, ns: low_ns, high_ns };
         for (is_first, error) in [(true, None), (false, None), (false, Some("reset".to_owned()))] {

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_has_no_more_than_it_needs() {
+    fn long_run_limits_its_logins() {
         let lengths = lengths(4, None, 100_000);
         assert!(lengths.is_sorted() || lengths[..lengths.len() - 1].is_sorted(), "{lengths:?}");
         assert_eq!((lengths[0], lengths[lengths.len() - 2]), (3, 1_000));

@@ -401,7 +401,7 @@ mod tests {
 
     /// Of no time nobody has a share: they were told to be 0, each (a stranger).
     #[test]
-    fn where_no_query_was_answered_there_are_no_shares() {
+    fn unanswered_queries_have_no_shares() {
         let mut outcome = Outcome::default();
         let all = Part { low_ns: 9, ns: 9, high_ns: 9 };
         let split = Split::of_recording(9, [Part::default(), all, Part::default()], None);
@@ -434,7 +434,7 @@ mod tests {
 
     /// One has no split: the parts are those of others than the wall time, and the lines say of how many.
     #[test]
-    fn lines_of_other_queries_say_of_how_many_they_are() {
+    fn partial_lines_say_how_many_queries() {
         let mut outcome = Outcome::default();
         for (wall_ns, no_split) in [(3_000_000, None), (1_000_000, Some("seldom"))] {
             let all = Part { low_ns: wall_ns, ns: wall_ns, high_ns: wall_ns };

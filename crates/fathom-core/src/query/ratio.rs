@@ -176,7 +176,7 @@ mod tests {
 
     /// By hand: of an even number the lower one of the two in the middle was told, which is always the quicker one.
     #[test]
-    fn the_median_of_an_even_number_lies_between_the_two_in_the_middle() {
+    fn even_count_median_is_between_middle_two() {
         let of = |all: &[f64]| {
             let mut ratios = Histogram::default();
             for &ratio in all {

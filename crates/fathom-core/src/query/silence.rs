@@ -50,7 +50,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn one_long_wait_among_short_ones_is_a_silence_and_a_slow_line_is_none() {
+    fn long_wait_is_silence_slow_line_is_not() {
         let mut silences = Silences::default();
         for _ in 0..10_000 {
             silences.waited(12 * MS, 1_448);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_few_bytes_only_what_is_longer_than_a_kernel_waits_is_a_silence() {
+    fn small_reply_silence_must_exceed_kernel_wait() {
         let mut silences = Silences::default();
         silences.waited(190 * MS, 100);
         assert_eq!(silences.beyond(MS, 200 * MS), 0);

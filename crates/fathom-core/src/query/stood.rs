@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_cut_where_a_pause_begins_or_ends() {
+    fn time_is_cut_at_pause_edges() {
         let mut stood = Stood::default();
         stood.add(5, 20, 10);
         // Told by another thread too, and of what was accounted for before.
@@ -86,7 +86,7 @@ mod tests {
 
     /// 100 MiB/s: of 2 s in which 6 MiB came, those and 4 more took 100 ms, or 200 by half as fast a server.
     #[test]
-    fn what_may_have_been_made_in_a_pause_is_doubted() {
+    fn work_possible_during_pause_is_doubted() {
         const S: u64 = 1_000_000_000;
         let mut shut = Shut::default();
         shut.add(2 * S, 6 << 20);

@@ -257,7 +257,7 @@ mod tests {
 
     /// A path that becomes a hundred times slower meanwhile, and settings that differ by a tenth, in an order of chance.
     #[test]
-    fn what_drifts_is_taken_out_and_what_differs_is_shown() {
+    fn drift_is_removed_and_difference_remains() {
         let (mut sweep, settings) = (Sweep::default(), settings(3, Unit::Round));
         let mut order = crate::interleave::Interleave::new(&[0, 1, 2], 5);
         for number in 0..90 {
@@ -278,7 +278,7 @@ mod tests {
 
     /// Of rounds that lack the first setting, or have a query twice, nothing is compared.
     #[test]
-    fn a_round_that_is_not_whole_compares_what_it_has() {
+    fn only_rounds_with_both_settings_are_compared() {
         let (mut sweep, settings) = (Sweep::default(), settings(2, Unit::Round));
         for (number, setting) in [(4, 1), (5, 1), (6, 0), (7, 1), (8, 1), (10, 7), (11, 0)] {
             sweep.add(&query(number, setting, 5, 2), &settings);

@@ -95,7 +95,7 @@ mod tests {
 
     /// A path that was cut for 1.5 s: one query has nearly all of the time, and nobody knows whose it was.
     #[test]
-    fn one_long_query_that_nobody_can_split_leaves_no_estimate() {
+    fn one_long_unsplit_query_prevents_verdict() {
         const MS: u64 = 1_000_000;
         let part = |low_ns, ns, high_ns| Part { low_ns, ns, high_ns };
         let quick = Split::of_recording(MS, [part(0, MS, MS), part(0, 0, MS), part(0, 0, 0)], None);
@@ -113,7 +113,7 @@ mod tests {
 
     /// The article's experiment on a quiet machine: no estimates, and less than half is the path's for sure. But nobody had more.
     #[test]
-    fn who_surely_has_more_than_the_others_can_have_is_known() {
+    fn certainly_greatest_party_is_named() {
         let part = |low_ns, high_ns| Part { low_ns, ns: low_ns, high_ns };
         let of = |path: Part| {
             let mut verdict = Verdict::default();
@@ -131,7 +131,7 @@ mod tests {
 
     /// The same beside queries that took longer in all, half of it the path's: the middle of what was open made it the server's.
     #[test]
-    fn what_nobody_can_split_speaks_for_nobody_however_little_it_is() {
+    fn unsplit_time_counts_for_no_party() {
         const MS: u64 = 1_000_000;
         let part = |ns| Part { low_ns: ns, ns, high_ns: ns };
         let open = Part { low_ns: 0, ns: 0, high_ns: 1_500 * MS };

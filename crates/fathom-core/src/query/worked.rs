@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_between_the_first_look_and_the_last_is_not_the_paths() {
+    fn time_between_observations_is_not_the_path() {
         let mut worked = Worked::default();
         for (asked_ns, at_ns) in [(10, 20), (30, 31), (60, 90)] {
             worked.seen(asked_ns, at_ns);

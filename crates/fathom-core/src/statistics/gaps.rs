@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn first_and_warm_samples_find_their_gap_from_the_samples_alone() {
+    fn first_and_warm_samples_find_their_gap() {
         let lengths = [10 * MS, 100 * MS, 1_000 * MS];
         let mut gaps = Gaps::new(&lengths);
         let rounds = 5;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_that_cannot_be_told_is_left_out_with_what_follows() {
+    fn unknown_silence_excludes_its_burst() {
         let lengths = [1_000 * MS];
         let mut gaps = Gaps::new(&lengths);
         // The wall clock is set by an hour before the second burst after a gap.

@@ -47,7 +47,7 @@ fn what_a_kill_took_was_due() {
 }
 
 #[test]
-fn every_sample_is_counted_once_and_only_good_ones_are_timed() {
+fn only_good_samples_are_timed() {
     let mut s = Statistics::default();
     s.event(&opened(0));
     let base = Sample { size: 64, lateness_ns: 5, ..Sample::default() };

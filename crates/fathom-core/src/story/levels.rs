@@ -192,7 +192,7 @@ mod tests {
     const S: i64 = 1_000_000_000;
 
     #[test]
-    fn a_run_of_any_length_has_some_spans_each_with_its_median() {
+    fn runs_of_any_length_have_span_medians() {
         for seconds in [10, 31, 32, 33, 600, 100_000] {
             let mut levels = Levels::default();
             (0..seconds * 10).for_each(|n| levels.add(7 * S + n * S / 10, 1_000_000 + n));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn few_round_trips_tell_no_median_and_a_clock_that_is_set_back_loses_none() {
+    fn median_needs_five_round_trips() {
         let mut levels = Levels::default();
         (0..4).for_each(|n| levels.add(n * S / 10, 5));
         assert_eq!(levels.finish(), []);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn it_wraps_with_a_hanging_indent_and_lets_no_control_character_through() {
+    fn page_wraps_and_replaces_control_characters() {
         let page = Page { width: Some(40), coloured: false, labels: true, days: false };
         let text =
             page.render("z", &line("2026-11-21T10:00:00Z", "a sentence that is longer\x1b[31m than a line"));

@@ -116,7 +116,7 @@ fn unknown_is_an_answer_and_gives_no_confidence() {
 }
 
 #[test]
-fn a_stall_with_its_explanation_pause_notice_and_what_was_usual() {
+fn stall_account_includes_pause_notice_and_baseline() {
     let notice = |state: &str| json!({"cloud": "azure", "id": "A", "what": "Freeze", "state": state, "not_before": "2026-11-21T10:02:00Z", "notice": {}});
     let mut events = vec![opened(0, 0), event(S, None, "maintenance", &notice("scheduled"))];
     events.extend(stall(100 * S, 0, 3 * S, true));
@@ -158,7 +158,7 @@ fn a_stall_with_its_explanation_pause_notice_and_what_was_usual() {
 }
 
 #[test]
-fn a_notice_says_nothing_about_what_lies_outside_its_window() {
+fn notice_applies_only_inside_its_window() {
     let notice = |at: u64, state: &str| {
         let not_before = (state == "scheduled").then_some("2026-11-21T10:10:00Z");
         let mut fields = json!({"cloud": "gcp", "what": "MIGRATE", "state": state, "notice": {}});
@@ -198,7 +198,7 @@ fn connections_that_end_together_are_told_together() {
 
 /// The reflector stood still, and 1.2 s after it ran again the path was cut: "4 stalled. Their verdicts differ", and no verdict.
 #[test]
-fn two_faults_with_well_connections_in_between_have_an_account_each() {
+fn separate_faults_have_separate_accounts() {
     let mut events = vec![opened(0, 0), opened(0, 1)];
     for (at, lasted, verdict) in
         [(50 * S, 1_300_000_000, "peer_paused"), (52_500_000_000, 2 * S, "path_down")]
@@ -244,7 +244,7 @@ fn verdicts_that_differ_are_not_made_one() {
 }
 
 #[test]
-fn a_run_without_an_incident_says_so_in_one_sentence() {
+fn uneventful_run_is_one_sentence() {
     let gathered = Gathered { samples: 60, longest_ns: Some(2_100_000), ..Gathered::default() };
     let events = [opened(0, 0)];
     let lines = told_as(State::Finished, &events, &gathered);
@@ -263,7 +263,7 @@ fn a_run_without_an_incident_says_so_in_one_sentence() {
 }
 
 #[test]
-fn a_recording_that_goes_on_or_broke_off_says_so() {
+fn unfinished_recording_says_so() {
     let mut events = vec![opened(0, 0)];
     events.push(stall(60 * S, 0, 3 * S, true)[0].clone());
     events.push(event(70 * S, None, "note", &json!({"text": "no stamps"})));
@@ -277,7 +277,7 @@ fn a_recording_that_goes_on_or_broke_off_says_so() {
 }
 
 #[test]
-fn steps_overruns_pauses_and_addresses_have_lines_of_their_own() {
+fn steps_overruns_pauses_addresses_have_own_lines() {
     let mut events = vec![opened(0, 0)];
     events.push(event(10 * S, None, "clock.stepped", &json!({"step_ns": -3 * S as i64})));
     for i in 0..3 {
@@ -323,7 +323,7 @@ fn an_end_tells_what_was_different_afterwards() {
 }
 
 #[test]
-fn a_connection_and_its_successor_do_not_fail_together() {
+fn connection_and_successor_fail_separately() {
     let mut events = vec![opened(0, 0), closed(50 * S, 0, "reset", 104), opened(50 * S + 1, 1)];
     events.extend(stall(51 * S, 1, S, true));
     events.push(event(52 * S, None, "pause", &json!({"host": "remote", "duration_ns": S})));
@@ -338,7 +338,7 @@ fn a_connection_and_its_successor_do_not_fail_together() {
 }
 
 #[test]
-fn connections_that_take_lost_ones_places_are_known_by_their_lane() {
+fn replacement_connections_are_matched_by_lane() {
     let opened = |at, id, lane: u32| {
         let mut event = opened(at, id);
         let EventKind::ConnectionOpened { lane: of, .. } = &mut event.kind else { unreachable!() };
@@ -413,7 +413,7 @@ fn delay(at: u64, id: u32, lasted: u64, most: u64, ways: Option<(u64, u64)>) -> 
 }
 
 #[test]
-fn echoes_that_came_late_are_told_and_are_not_nothing() {
+fn late_echoes_are_reported_as_delay() {
     let mut events = vec![opened(0, 0)];
     events.extend(delay(100 * S, 0, 6 * S, 3 * S, Some((S / 50, 29 * S / 10))));
     events.extend(delay(110 * S, 0, 2 * S, S, None));
@@ -445,7 +445,7 @@ fn echoes_that_came_late_are_told_and_are_not_nothing() {
 }
 
 #[test]
-fn where_to_look_next_follows_from_the_verdict_and_where_there_is_none_from_what_it_could_be() {
+fn advice_follows_verdict_or_candidates() {
     let line = |fields: Value| {
         let mut all = json!({"about": "closing", "because": ["a fact"], "fresh": "echoed"});
         all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());

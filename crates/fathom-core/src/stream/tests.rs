@@ -32,7 +32,7 @@ fn receive(stream: &mut Stream, mono_ns: u64, bytes: &[u8]) -> Vec<Sample> {
 }
 
 #[test]
-fn late_echoes_after_a_stall_carry_their_true_rtt() {
+fn late_echoes_keep_their_true_rtt() {
     let mut stream = stream(64);
     for i in 0..20 {
         stream.sent(i * 1_000 * MS, i * 1_000 * MS + 7, Flags::default());
@@ -53,7 +53,7 @@ fn late_echoes_after_a_stall_carry_their_true_rtt() {
 }
 
 #[test]
-fn a_greeting_too_short_for_an_echo_is_known_by_its_first_bytes() {
+fn short_greeting_is_recognised_as_non_echo() {
     let mut stream = stream(64);
     stream.sent(0, 0, Flags::default());
     assert!(receive(&mut stream, MS, &echo(0, 64)[..24]).is_empty());
@@ -65,7 +65,7 @@ fn a_greeting_too_short_for_an_echo_is_known_by_its_first_bytes() {
 }
 
 #[test]
-fn the_end_of_the_only_echo_owed_is_known_beforehand() {
+fn owes_just_knows_remaining_echo_bytes() {
     let mut stream = stream(64);
     assert!(!stream.owes_just(0) && !stream.owes_just(64), "nothing is owed");
     stream.sent(0, 0, Flags::default());
@@ -79,7 +79,7 @@ fn the_end_of_the_only_echo_owed_is_known_beforehand() {
 }
 
 #[test]
-fn a_corrupted_echo_is_not_timed_and_the_next_is() {
+fn corrupted_echo_is_not_timed() {
     let mut stream = stream(100);
     stream.sent(0, 0, Flags::default());
     stream.sent(1, 1, Flags::default());
@@ -123,7 +123,7 @@ fn stamps_become_columns() {
 /// A reflector that writes what it likes made times at the reflector that are negative, which `fathom recording verify`
 /// rejects, by differences of more than 64 bits.
 #[test]
-fn stamps_that_cannot_be_are_a_damaged_echo_and_odd_ones_have_no_differences() {
+fn impossible_stamps_are_a_corrupted_echo() {
     let ends = [i64::MIN, -7, 0, 1_000_000_400, 1 << 62, i64::MAX];
     for (received_ns, sent_ns) in ends.iter().flat_map(|&r| ends.map(|s| (r, s))) {
         let stamps = ReflectorStamps { received_ns, sent_ns, ..ReflectorStamps::default() };
@@ -165,7 +165,7 @@ fn retransmits_are_counted_since_the_previous_sample() {
 }
 
 #[test]
-fn pauses_of_either_end_flag_the_samples_that_waited_for_them() {
+fn local_and_remote_pauses_flag_samples() {
     let mut stream = stream(64);
     let clock = clock();
     let mut flags = Vec::new();
@@ -200,7 +200,7 @@ fn pauses_of_either_end_flag_the_samples_that_waited_for_them() {
 }
 
 #[test]
-fn every_sample_that_waited_for_a_remote_pause_is_flagged() {
+fn remote_pause_flags_every_waiting_sample() {
     const MS: u64 = 1_000_000;
     let mut stream = stream(64);
     let clock = clock();
@@ -261,7 +261,7 @@ fn a_pause_that_delayed_the_sending_counts_too() {
 }
 
 #[test]
-fn messages_of_several_sizes_are_told_apart_on_one_connection() {
+fn mixed_sizes_are_separated_on_tcp() {
     let sizes = [64, 100_000, 1, 64, 7, 1_400];
     let mut tcp = stream(64);
     for (seq, &size) in sizes.iter().enumerate() {
@@ -290,7 +290,7 @@ fn messages_of_several_sizes_are_told_apart_on_one_connection() {
 }
 
 #[test]
-fn datagrams_of_several_sizes_find_their_samples_in_any_order() {
+fn mixed_size_datagrams_match_in_any_order() {
     let sizes = [64, 3, 1_400, 3, 16];
     let clock = clock();
     let receipt = Receipt { mono_ns: MS, clock: &clock, kernel: None, local_pause: None, stamps: None };
@@ -351,7 +351,7 @@ fn the_split_adds_up_or_is_absent() {
 }
 
 #[test]
-fn the_quiet_before_a_sample_and_the_longest_survived_are_known() {
+fn current_and_longest_quiet_are_known() {
     let mut stream = stream(64);
     stream.sent(0, 0, Flags::default());
     receive(&mut stream, 5, &echo(0, 64));

@@ -87,7 +87,7 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     #[test]
-    fn a_row_a_gap_and_no_figure_in_common() {
+    fn idle_gaps_are_never_pooled() {
         let mut s = Statistics::with_gaps(&[1_000_000_000, 60_000_000_000]);
         let mut sent_ns = 0;
         let mut send = |wait_ns: i64, rtt_ns: i64| {

@@ -102,7 +102,7 @@ mod tests {
 
     /// A reflector died at 2.7 s of 10 s and never came back: "27 samples, 27 answered, 0 unanswered", and nothing of what was not sent.
     #[test]
-    fn every_due_sample_is_counted_and_an_outage_is_told() {
+    fn summary_counts_due_samples_and_outage() {
         let mut s = Statistics::default();
         let mut event = |at_ns: u64, connection, kind| {
             let at = Timestamp::from_nanosecond(i128::from(at_ns)).unwrap();

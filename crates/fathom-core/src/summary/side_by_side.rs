@@ -88,7 +88,7 @@ mod tests {
     use crate::sample::Sample;
 
     #[test]
-    fn many_targets_are_one_table_and_few_are_not() {
+    fn only_many_targets_share_a_table() {
         let mut s = Statistics::default();
         for n in 0..1_000 {
             s.sample(&Sample { rtt_ns: (n > 0).then_some(250_000), size: 64, ..Sample::default() });

@@ -71,7 +71,7 @@ mod tests {
 
     /// "Several sizes back to back, tcp-age-limit", of a search that was killed at once.
     #[test]
-    fn a_search_of_which_nothing_is_known_has_no_sizes() {
+    fn killed_age_search_mentions_no_sizes() {
         let heading = Heading { mode: crate::event::AGE_LIMIT_MODE.to_owned(), ..Heading::default() };
         let said = text(&heading, &Statistics::default());
         assert!(
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_has_figures_by_size_and_none_in_common() {
+    fn size_sweep_is_never_pooled() {
         let mut s = Statistics::default();
         let heading = Heading { sizes: vec![64, 1 << 20], ..Heading::default() };
         let of = |heading: &Heading, s: &Statistics| -> serde_json::Value {

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_with_the_way_to_write_one() {
+    fn invalid_duration_error_shows_the_syntax() {
         for (text, part) in [
             ("-1s", "negative"),
             ("250", "250us"),

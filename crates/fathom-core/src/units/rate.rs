@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused_with_the_way_to_write_one() {
+    fn invalid_rate_error_shows_the_syntax() {
         for text in [
             "100", "100M", "-1Mbit", "-1MB", "0Mbit", "Mbit", "fast", "", "99Tbit", "nanMbit", "infbit",
             "1GBps", "1Mbit/m",

@@ -109,7 +109,7 @@ fn with(reported: Option<Reported>, change: impl FnOnce(&mut Responder)) -> Opti
 }
 
 #[test]
-fn every_row_of_the_table_can_be_reached_and_has_its_words() {
+fn table_rows_are_reachable_and_consistent() {
     for (at, row) in table::TABLE.iter().enumerate() {
         assert_eq!(row.verdict == Verdict::Unknown, row.confidence == Confidence::None, "row {at}");
         assert!(row.could_be.is_empty() || row.verdict == Verdict::Unknown, "row {at}");
@@ -124,7 +124,7 @@ fn every_row_of_the_table_can_be_reached_and_has_its_words() {
 
 /// What `high` may rest on: a pause that its own clock saw, the word of the one whose it is, what was measured of the way.
 #[test]
-fn a_recovered_stall_is_never_the_peer_that_was_gone_and_a_refusal_is_never_sure() {
+fn fresh_connection_alone_never_proves_peer_down() {
     for fresh in [Fresh::Refused, Fresh::NoHost, Fresh::NoAnswer, Fresh::Failed, Fresh::Connected] {
         // Row 6.
         let explanation = explain(&Facts { fresh, ..STALLED });
@@ -144,7 +144,7 @@ fn a_recovered_stall_is_never_the_peer_that_was_gone_and_a_refusal_is_never_sure
 }
 
 #[test]
-fn row_1_what_goes_on_at_the_end_is_explained_as_far_as_it_goes() {
+fn row_1_ongoing_stall_keeps_open_candidates() {
     // This flow alone gets nothing there: it may recover, or have been forgotten.
     let dead = Facts { outcome: Outcome::GoesOn, ..DEAD };
     let facts = Facts { reported: same(Standing::Open, 59), fresh: Fresh::Echoed, ..dead };
@@ -157,7 +157,7 @@ fn row_1_what_goes_on_at_the_end_is_explained_as_far_as_it_goes() {
 }
 
 #[test]
-fn row_2_an_echo_that_was_lost_on_the_way_back_is_no_pause_however_many_acknowledgements_passed() {
+fn row_2_lost_echo_is_no_pause() {
     for acknowledged in [Acknowledged::Late, Acknowledged::Alone, Acknowledged::No] {
         let seen = Facts { acknowledged, timeouts: 0, retransmits: Some(0), ..STALLED };
         // A later echo says that the reflector ran.
@@ -177,7 +177,7 @@ fn row_2_an_echo_that_was_lost_on_the_way_back_is_no_pause_however_many_acknowle
 
 /// STAMP: a reflector that was stopped stamps a request when it reads it. It was `path_down`, with high confidence.
 #[test]
-fn a_datagram_that_a_reflector_stamps_late_may_have_waited_there() {
+fn late_stamp_may_be_a_reflector_pause() {
     let stamp = Facts { tells_pauses: false, timeouts: 0, retransmits: None, came_again: None, ..STALLED };
     let facts = Facts { acknowledged: Acknowledged::NotKnown, late: late(4_900, 1), ..stamp };
     let explained = explain(&facts);
@@ -189,7 +189,7 @@ fn a_datagram_that_a_reflector_stamps_late_may_have_waited_there() {
 }
 
 #[test]
-fn row_3_acknowledgements_of_something_between_are_not_the_reflectors() {
+fn row_3_relay_acknowledgements_are_ignored() {
     let relayed = with(same(Standing::Open, 59), |who| who.port = Some(PORT + 1));
     let acknowledged =
         Facts { acknowledged: Acknowledged::Alone, timeouts: 0, retransmits: Some(0), ..STALLED };
@@ -201,7 +201,7 @@ fn row_3_acknowledgements_of_something_between_are_not_the_reflectors() {
 }
 
 #[test]
-fn row_4_a_restart_after_the_death_leaves_open_what_it_was() {
+fn row_4_later_restart_leaves_cause_open() {
     let restarted = |age_s| Some(reported(Standing::NotKnown, 0, SUCCESSOR, age_s));
     let cut = Facts { fresh: Fresh::NoAnswer, meanwhile: Fresh::NotTried, ..DEAD };
     // It has run for half a second when it is asked, a second after the end.
@@ -225,7 +225,7 @@ fn row_4_a_restart_after_the_death_leaves_open_what_it_was() {
 }
 
 #[test]
-fn row_5_another_backend_behind_the_same_address_does_not_prove_that_the_first_is_gone() {
+fn row_5_other_backend_leaves_cause_unknown() {
     for facts in [BROKEN, Facts { outcome: Outcome::Closed(C::PeerClosed), ..BROKEN }, DEAD] {
         for age_s in [3, 1_000] {
             let other = Some(reported(Standing::NotKnown, 0, ELSEWHERE, age_s));
@@ -237,7 +237,7 @@ fn row_5_another_backend_behind_the_same_address_does_not_prove_that_the_first_i
 }
 
 #[test]
-fn row_7_what_the_reflector_read_after_the_death_says_nothing_of_the_time_before() {
+fn row_7_read_after_death_gives_no_direction() {
     let read_later = with(same(Standing::Failed, 99), |who| who.received_ago_ns = Some(S / 10));
     let facts = Facts { fresh: Fresh::NoAnswer, meanwhile: Fresh::NotTried, reported: read_later, ..DEAD };
     let (verdict, direction, _) = told(&facts);
@@ -253,7 +253,7 @@ fn row_7_what_the_reflector_read_after_the_death_says_nothing_of_the_time_before
 }
 
 #[test]
-fn row_8_a_pause_counts_for_what_it_covers_and_never_beats_a_proven_loss() {
+fn row_8_pause_explains_only_what_it_covers() {
     let paused = |ns, waited| Some(RemotePause { ns, waited: Some(waited) });
     // The reflector stood still for 3 s of the 5 s, and then waited 2 s more for the request: the path was cut.
     let facts = Facts { remote_pause: paused(3 * S, false), late: late(4_900, 1), ..STALLED };
@@ -304,13 +304,13 @@ fn of_two_that_stood_still_the_longer_explains() {
 }
 
 #[test]
-fn row_9_large_samples_that_vanish_are_a_path_and_no_forgotten_flow() {
+fn row_9_lost_large_samples_mean_path() {
     let facts = Facts { fresh: Fresh::SmallOnly, reported: same(Standing::Open, 59), ..DEAD };
     assert_eq!(told(&facts), (Verdict::PathDown, Some(Direction::Forward), Some(Confidence::Medium)));
 }
 
 #[test]
-fn row_10_an_idle_limit_needs_a_shorter_quiet_that_was_survived_or_a_second_end_of_the_kind() {
+fn row_10_idle_limit_needs_survival_or_repeat() {
     let died = |idle| verdict(&Facts { fresh: Fresh::Echoed, idle, ..DEAD });
     let idle = |before_s, survived_s| Idle {
         before_ns: before_s * S,
@@ -335,7 +335,7 @@ fn row_10_an_idle_limit_needs_a_shorter_quiet_that_was_survived_or_a_second_end_
 }
 
 #[test]
-fn row_11_a_socket_destroyed_by_a_host_is_no_reset_of_the_path() {
+fn row_11_host_destroyed_socket_is_unknown() {
     let here = Facts { destroyed_here: true, outcome: Outcome::Closed(C::LocalError), ..DEAD };
     let explanation = explain(&Facts { fresh: Fresh::Echoed, reported: same(Standing::Open, 99), ..here });
     assert_eq!(explanation.verdict, Verdict::Unknown);
@@ -348,7 +348,7 @@ fn row_11_a_socket_destroyed_by_a_host_is_no_reset_of_the_path() {
 
 /// `flow_forgotten or path_down` was told of a server that sent each message twice, and whose connection the probe had ended.
 #[test]
-fn a_peer_that_does_not_echo_is_no_fault_of_the_path() {
+fn non_echo_peer_is_not_the_path() {
     let closed = Facts { outcome: Outcome::Closed(C::LocalError), not_an_echo: true, ..DEAD };
     for fresh in [Fresh::NotTried, Fresh::Echoed, Fresh::Connected, Fresh::Failed] {
         let explanation = explain(&Facts { fresh, ..closed });
@@ -358,7 +358,7 @@ fn a_peer_that_does_not_echo_is_no_fault_of_the_path() {
 }
 
 #[test]
-fn row_14_a_way_is_named_only_where_it_took_nearly_all_of_it() {
+fn row_14_direction_needs_nearly_all_delay() {
     let way = |late| told(&Facts { late, ..STALLED }).1;
     assert_eq!(way(late(4_900, 100)), Some(Direction::Forward));
     assert_eq!(way(late(100, 4_900)), Some(Direction::Return));
@@ -372,7 +372,7 @@ fn row_14_a_way_is_named_only_where_it_took_nearly_all_of_it() {
 }
 
 #[test]
-fn row_15_the_reflectors_count_tells_which_way_datagrams_were_lost() {
+fn row_15_count_tells_datagram_loss_direction() {
     let udp = Facts {
         acknowledged: Acknowledged::NotKnown,
         timeouts: 0,
@@ -403,7 +403,7 @@ fn row_15_the_reflectors_count_tells_which_way_datagrams_were_lost() {
 }
 
 #[test]
-fn row_16_an_acknowledgement_that_came_alone_at_once_shows_a_server_that_does_not_answer() {
+fn row_16_lone_acknowledgement_means_paused_peer() {
     let plain = Facts {
         tells_pauses: false,
         served_by: None,

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_whole_and_a_closed_socket_is_told() {
+    fn read_line_is_complete_and_reports_eof() {
         let (here, there) = UnixStream::pair().unwrap();
         let long = [b"x".repeat(100_000), b"\n".to_vec()].concat();
         let sender = std::thread::spawn(move || peer::send_with_files(&here, &long, &[]));

@@ -57,7 +57,7 @@ fn state(netns: Option<&str>) -> FabricState {
 }
 
 #[test]
-fn names_are_made_of_any_text_and_those_are_accepted() {
+fn generated_names_pass_and_bad_names_fail() {
     for (text, name) in [("Azure region", "azure-region"), ("--x--", "x"), ("", "fabric"), ("α", "fabric")] {
         assert_eq!(name_from(text), name);
         check_name(name).unwrap();
@@ -70,7 +70,7 @@ fn names_are_made_of_any_text_and_those_are_accepted() {
 }
 
 #[test]
-fn a_lock_is_held_by_one_and_leaves_no_file() {
+fn lock_is_exclusive_and_leaves_no_file() {
     let root = Root::new();
     let fabric = root.fabric("a");
     let lock = fabric.lock().unwrap().unwrap();
@@ -81,7 +81,7 @@ fn a_lock_is_held_by_one_and_leaves_no_file() {
 }
 
 #[test]
-fn what_was_made_is_read_again_and_goes_without_a_trace() {
+fn state_is_read_back_and_removed_completely() {
     let root = Root::new();
     let fabric = root.fabric("a");
     assert_eq!(fabric.read_state().unwrap(), None);
@@ -102,7 +102,7 @@ fn what_was_made_is_read_again_and_goes_without_a_trace() {
 /// Root's `fabric down --all` took whatever stood in /tmp/fathom-fabric-0, which anybody may make first, for a fabric of
 /// its own: `find` and `names` did not look at whose directory it was.
 #[test]
-fn what_another_user_prepared_is_neither_listed_nor_found_nor_used() {
+fn directory_of_another_user_is_refused() {
     let root = Root::new();
     root.prepare("state.json", &serde_json::to_string(&state(Some("../../treasure"))).unwrap());
     let root = root.of_another();
@@ -114,7 +114,7 @@ fn what_another_user_prepared_is_neither_listed_nor_found_nor_used() {
 }
 
 #[test]
-fn a_directory_that_others_may_write_to_or_that_leads_elsewhere_is_not_used() {
+fn writable_or_symlinked_directory_is_refused() {
     let root = Root::new();
     root.prepare("state.json", "{}");
     let open = |mode| fs::set_permissions(root.base(), fs::Permissions::from_mode(mode)).unwrap();
@@ -140,7 +140,7 @@ fn a_directory_that_others_may_write_to_or_that_leads_elsewhere_is_not_used() {
 
 /// `"netns":"../../…"` in a prepared state.json was joined to /run/netns, unmounted and deleted.
 #[test]
-fn a_state_that_names_what_is_not_the_fabrics_is_not_believed() {
+fn state_naming_foreign_namespace_is_refused() {
     let root = Root::new();
     let treasure = root.treasure();
     let up = "../".repeat(12) + treasure.to_str().unwrap().trim_start_matches('/');
@@ -162,7 +162,7 @@ fn a_state_that_names_what_is_not_the_fabrics_is_not_believed() {
 
 /// The lock was opened by its path, through a symlink too, and created what that named.
 #[test]
-fn symlinks_in_the_place_of_its_files_lead_nowhere() {
+fn symlinked_files_are_not_followed() {
     let root = Root::new();
     let fabric = root.fabric("a");
     fabric.create().unwrap();
@@ -192,7 +192,7 @@ fn symlinks_in_the_place_of_its_files_lead_nowhere() {
 }
 
 #[test]
-fn a_fifo_in_the_place_of_the_state_holds_nobody_up() {
+fn fifo_as_state_file_does_not_block() {
     let root = Root::new();
     let fabric = root.fabric("a");
     fabric.create().unwrap();

@@ -116,7 +116,7 @@ fn the_normal_is_the_textbooks() {
 }
 
 #[test]
-fn models_state_the_mean_and_percentiles_of_the_textbook() {
+fn models_match_textbook_mean_and_percentiles() {
     for (name, jitter, mean, p95) in known() {
         let model = PathModel { delay_ns: 1_000_000, jitter, ..PathModel::default() };
         assert!(model.validate().is_ok());
@@ -135,7 +135,7 @@ fn draws_follow_the_model() {
 }
 
 #[test]
-fn a_gamma_of_small_shape_is_right_in_its_tails() {
+fn gamma_with_small_shape_matches_chi_square() {
     // Shape 1/2 and scale 2 is chi-square with one degree of freedom: the square of a normal number.
     let model = with(Jitter::Gamma { mean_ns: 1e9, sd_ns: 2_f64.sqrt() * 1e9 });
     for p in [0.01, 0.1, 0.5, 0.9, 0.99, 0.9999] {
@@ -237,7 +237,7 @@ fn late_packets_are_in_the_model() {
 }
 
 #[test]
-fn a_rate_makes_a_queue_and_the_queue_has_an_end() {
+fn rate_builds_queue_and_full_queue_drops() {
     // 8 Mbit/s: a byte a µs. 1,000 bytes each, four fit.
     let model =
         PathModel { rate_bits_per_s: Some(8_000_000), queue_bytes: Some(4_000), ..PathModel::constant(500) };

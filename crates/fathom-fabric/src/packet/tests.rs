@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn rewriting_keeps_checksums_right_and_only_changes_the_ends(
+    fn rewriting_endpoints_keeps_checksums_valid(
         [a, b, to, from] in sockets(), flags in flags(), seq in any::<u32>(), data in prop::collection::vec(any::<u8>(), 0..50), kind in 0..3,
     ) {
         let mut packet = match kind {
@@ -298,7 +298,7 @@ fn use_everything(bytes: Vec<u8>) {
 }
 
 #[test]
-fn a_header_of_rfc_1071_sums_to_all_ones() {
+fn checksum_matches_published_examples() {
     // The example of RFC 1071, section 3: 0001 f203 f4f5 f6f7 sums to ddf2.
     assert_eq!(rfc1071(&[&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]]), 0xddf2);
     // A packet caught in the wild (Wikipedia's "IPv4 header checksum" example).

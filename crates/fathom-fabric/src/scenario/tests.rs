@@ -124,7 +124,7 @@ fn mistakes_are_told_with_line_column_and_remedy() {
 }
 
 #[test]
-fn a_middlebox_is_read_by_its_kind_and_its_mistakes_have_places() {
+fn middlebox_parses_and_errors_have_positions() {
     let text = with("[[path]]", "[[middlebox]]\nname = \"fw\"\nkind = \"firewall\"\nidle = \"5m\"\n[[path]]")
         .replace("to = \"b\"", "to = \"b\"\nvia = [\"fw\"]");
     let scenario = Scenario::parse(&text, "x.toml").unwrap();
@@ -173,7 +173,7 @@ fn several_paths_join_two_hosts_by_their_addresses() {
 }
 
 #[test]
-fn a_path_to_a_middlebox_needs_an_address_there() {
+fn path_to_middlebox_needs_its_address() {
     let text = with("[[path]]", "[[middlebox]]\nname = \"fw\"\nkind = \"firewall\"\n[[path]]")
         .replace("to = \"b\"", "to = \"fw\"");
     assert!(wrong(&text).message.contains("via = [\"fw\"]"));

@@ -380,7 +380,7 @@ mod tests {
 
     /// Each end of a connection that is over lets go of it: else a month of them costs the square of a month.
     #[test]
-    fn connections_that_were_closed_are_gone_at_both_ends() {
+    fn closed_connections_are_freed_at_both_ends() {
         let scenario = Scenario::parse(PAIR, "closing").expect("a scenario");
         let policy =
             Policy::parse("p", "[connection]\nage = \"1s\"\nage_jitter = \"1ms\"").expect("a policy");

@@ -148,7 +148,7 @@ fn a_route_with_a_source_goes_first() {
 }
 
 #[test]
-fn too_long_packets_are_cut_up_or_their_sender_is_told() {
+fn oversized_packets_fragment_or_notify_sender() {
     let model = PathModel { mtu: Some(600), ..PathModel::constant(MS) };
     let mut world = World::new(pair(&model), 1).unwrap();
     let mut out = Output::default();

@@ -38,7 +38,7 @@ fn what_iperf3_says_is_understood() {
 }
 
 #[test]
-fn numbers_may_be_written_as_people_or_libraries_do() {
+fn numbers_accept_common_json_forms() {
     let with = |text: &str| Parameters::decode(&serde_json::from_str(text).unwrap());
     let parameters = with(r#"{"tcp":1,"time":10.0,"bandwidth":1e9,"reverse":0,"authtoken":"x"}"#).unwrap();
     assert_eq!((parameters.tcp, parameters.time_s, parameters.bitrate), (true, 10, Some(1_000_000_000)));
@@ -49,7 +49,7 @@ fn numbers_may_be_written_as_people_or_libraries_do() {
 }
 
 #[test]
-fn what_is_no_document_is_refused_and_a_long_one_before_it_comes() {
+fn invalid_and_oversized_documents_are_refused() {
     let fed = |bytes: &[u8]| {
         let mut inbox = Inbox::default();
         inbox.feed(bytes);
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_in_arbitrary_pieces_are_the_same_document(
+    fn document_is_independent_of_chunking(
         mut bytes in prop::collection::vec(any::<u8>(), 0..64),
         whole in parameters(),
         piece in 1..20_usize,

@@ -50,7 +50,7 @@ fn whole_test(piece: usize) -> (Vec<client::Step>, Vec<server::Step>) {
 }
 
 #[test]
-fn a_test_goes_through_its_phases_and_each_has_the_others_results() {
+fn test_passes_phases_and_exchanges_results() {
     let (ours, theirs) = whole_test(usize::MAX);
     assert_eq!(
         ours,
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_end_in_a_failure_or_in_patience(
+    fn chunking_does_not_change_the_failure(
         bytes in prop::collection::vec(any::<u8>(), 0..200),
         piece in 1..50_usize,
     ) {
@@ -105,7 +105,7 @@ fn client_meets(bytes: &[u8]) -> client::Failure {
 }
 
 #[test]
-fn what_is_no_server_of_this_protocol_is_told_from_one_that_refuses() {
+fn foreign_server_differs_from_refusing_one() {
     assert!(matches!(client_meets(b"HTTP/1.1 400 Bad Request\r\n"), client::Failure::Foreign(_)));
     let echoed = Client::opening(&Cookie::new([1, 2, 3, 4]));
     assert!(matches!(client_meets(&echoed), client::Failure::Foreign(_)));
@@ -124,7 +124,7 @@ fn server_meets(asked: &Parameters) -> Option<server::Failure> {
 }
 
 #[test]
-fn what_is_not_served_is_refused_with_iperf3s_number() {
+fn unsupported_test_is_refused_with_iperf3_code() {
     let good = asked();
     assert_eq!(server_meets(&good), None);
     for (asked, code) in [
@@ -149,7 +149,7 @@ fn what_is_not_served_is_refused_with_iperf3s_number() {
 }
 
 #[test]
-fn a_client_that_gives_up_is_heard_and_one_that_vanishes_is_missed() {
+fn client_abort_and_disconnect_are_detected() {
     let mut server = Server::new(LIMITS);
     server.receive(&asked().encode()).unwrap();
     server.streams_are_there();
@@ -197,7 +197,7 @@ fn hostile_parameters() -> impl Strategy<Value = Parameters> {
 
 proptest! {
     #[test]
-    fn whatever_is_asked_what_is_agreed_is_within_the_limits(
+    fn agreement_stays_within_limits(
         asked in hostile_parameters(),
         longest_s in 1..1_000_u32,
         streams in 1..=256_u32,

@@ -151,7 +151,7 @@ mod tests {
     /// A client that gave its cookie, opened its stream and went silent held the only place for 61 s
     /// (`--throughput-longest` and the farewell): whoever came in that minute was told that the reflector is busy.
     #[test]
-    fn an_idle_test_gives_its_place_to_whoever_comes_and_a_busy_one_does_not() {
+    fn only_idle_test_yields_its_place() {
         let slot = Slot::new();
         let idle = begins(&slot, 1, 0);
         assert!(matches!(admit(&slot, 2, IDLE_NS - 1), Admission::Busy(_)));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_come_in_order_and_no_more_of_them_wait_than_there_may_be() {
+    fn waiting_streams_are_ordered_and_bounded() {
         let slot = Slot::new();
         let lease = begins(&slot, 1, 0);
         for ordinal in 1..=100 {

@@ -100,7 +100,7 @@ fn an_error_ends_an_answer_wherever_it_stands() {
 }
 
 #[test]
-fn a_session_that_is_killed_is_at_its_end() {
+fn killed_session_reports_fatal_error() {
     for (number, state) in [(1927, "70100"), (1053, "08S01"), (4031, "HY000")] {
         let mut client = asked(0);
         let (events, trouble) = outcome(&mut client, &message(&error(number, state, "gone"), 1), &[4]);
@@ -134,7 +134,7 @@ fn a_long_question_is_sent_in_several_packets() {
 }
 
 #[test]
-fn a_session_ends_by_a_word_where_nothing_is_under_way() {
+fn quit_is_sent_only_when_idle() {
     let mut client = ready(0);
     client.quit();
     assert_eq!(client.take_out(), b"\x01\0\0\0\x01");

@@ -76,7 +76,7 @@ proptest! {
 
     /// Whatever is in the rows, however they are cut, and with either end.
     #[test]
-    fn pieces_are_counted_and_only_the_last_is_the_end(
+    fn cursor_rows_are_counted_until_last_piece(
         fetches in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..9), 1..5),
         last in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..9),
         ends_by_ok in any::<bool>(), pieces in prop::collection::vec(1_usize..300, 1..6),
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn a_statement_is_described_by_what_it_says_it_is(columns in 0_u16..5, parameters in 0_u16..5, ends_by_ok in any::<bool>(), at in 1_usize..40) {
+    fn prepare_answer_ends_with_its_last_packet(columns in 0_u16..5, parameters in 0_u16..5, ends_by_ok in any::<bool>(), at in 1_usize..40) {
         let mut client = ready(capabilities(ends_by_ok));
         client.prepare("SELECT ?").unwrap();
         let bodies = description(columns, parameters, ends_by_ok);

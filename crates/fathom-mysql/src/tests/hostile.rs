@@ -70,7 +70,7 @@ fn what_follows_a_greeting_at_once_is_read() {
 
 /// A packet that is announced with 16 MiB, and the next, and so on; nothing of it is kept.
 #[test]
-fn lengths_and_messages_without_an_end_fill_no_memory() {
+fn endless_messages_use_bounded_memory() {
     let full = [&[0xFF, 0xFF, 0xFF, 0][..], &vec![b'x'; LONGEST]].concat();
     let rows = bytes_of(&result(1, &[], false, true)[..2]);
     for (mut client, mut number, begins) in [(asked(DEPRECATE_EOF), 3_u8, rows), (asked(0), 1, vec![])] {
@@ -106,7 +106,7 @@ fn nothing_has_begun_before_something_came() {
 }
 
 #[test]
-fn a_row_that_somebody_wants_to_read_has_a_bound() {
+fn kept_row_has_size_limit() {
     for (length, trouble) in [(60_000, None), (70_000, Some(Trouble::RowNotKept))] {
         let mut client = asked(DEPRECATE_EOF);
         client.keep_rows(true);

@@ -49,7 +49,7 @@ fn a_login_is_as_the_protocol_has_it() {
 }
 
 #[test]
-fn every_proof_is_given_when_it_is_asked_for() {
+fn password_proofs_are_sent_when_requested() {
     for (plugin, proof) in [("mysql_native_password", &NATIVE[..]), ("caching_sha2_password", &SHA2)] {
         let (_, out) = greeted(login(), USUAL, plugin);
         assert!(out.windows(proof.len()).any(|part| part == proof), "{plugin} at once");
@@ -85,7 +85,7 @@ fn a_full_login_needs_encryption() {
 }
 
 #[test]
-fn a_password_in_the_clear_needs_a_certificate_that_is_checked() {
+fn clear_password_needs_verified_certificate() {
     let asks = switch("mysql_clear_password");
     for (login, capabilities, number, trouble) in [
         (login(), USUAL, 2, Some(Trouble::InTheClear)),

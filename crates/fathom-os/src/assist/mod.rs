@@ -25,7 +25,7 @@ mod tests {
     use std::io::ErrorKind;
 
     #[test]
-    fn a_limited_address_space_has_so_much_left_and_another_has_no_end() {
+    fn address_space_left_reflects_limit() {
         let soft = rustix::process::getrlimit(rustix::process::Resource::As).current;
         let left = address_space_left();
         assert_eq!(left.is_some(), soft.is_some());
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pinned_thread_starts_unpinned_may_run_elsewhere_and_it_stays() {
+    fn pinned_thread_starts_unpinned_thread() {
         let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|&cpu| allowed().is_set(cpu)).unwrap();
         let everywhere = allowed();
         let (inherits, free, after) = apart(|| {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_is_not_there_is_refused_by_name() {
+    fn missing_cpu_is_refused_by_number() {
         for cpu in [rustix::thread::CpuSet::MAX_CPU - 1, usize::MAX] {
             let error = apart(|| pin_to_cpu(cpu).unwrap_err());
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_thread_that_asks_gets_short_slices_and_keeps_its_niceness() {
+    fn short_slices_affect_only_calling_thread() {
         let before = (stat(19), stat(41), slice());
         let (answer, nice, policy, slice_then) = apart(|| {
             rustix::process::setpriority_process(None, 3).unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_was_chosen_is_left_as_it_is() {
+    fn chosen_scheduling_policy_is_kept() {
         let (answer, policy) = apart(|| {
             background_priority().unwrap();
             (short_slices(), stat(41))
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn real_time_is_granted_as_asked_or_refused_with_a_remedy() {
+    fn realtime_is_granted_or_refused_with_remedy() {
         assert_eq!(apart(|| realtime_priority(0).unwrap_err()).kind(), ErrorKind::InvalidInput);
         assert_eq!(apart(|| realtime_priority(100).unwrap_err()).kind(), ErrorKind::InvalidInput);
         match apart(|| realtime_priority(1).map(|granted| (granted, stat(40), stat(41)))) {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latency_hold_is_open_while_held_and_closed_after() {
+    fn latency_hold_is_open_only_while_held() {
         let held = || {
             std::fs::read_dir("/proc/self/fd")
                 .unwrap()
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_open_files_is_what_the_kernel_now_grants() {
+    fn open_file_limit_is_raised_to_hard_limit() {
         let (soft, hard) = raise_open_files();
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: `limit` is valid for writes.

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_accelerated_interface_is_told_from_a_plain_one() {
+    fn accelerated_interface_is_recognised() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path();
         let accelerated = |driver| virtual_function(directory, driver, !lower(directory).is_empty());
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_offload_of_loopback_can_be_asked() {
+    fn loopback_offloads_can_be_read() {
         let lo = NicFacts::of("lo").unwrap();
         assert_eq!((lo.name.as_str(), lo.driver, lo.lower), ("lo", None, Vec::new()));
         // Loopback takes any size whole; the kernel gives it these features fixed.

@@ -54,7 +54,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_left_of_a_time_is_in_pieces() {
+    fn uncovered_time_is_returned_in_pieces() {
         let mut covered = Covered::default();
         assert_eq!(covered.add(100, 200, 20), [(100, 200)]);
         assert_eq!(covered.add(300, 400, 20), [(300, 400)]);

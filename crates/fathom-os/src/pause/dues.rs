@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_does_not_rest_ran_until_it_last_said_so() {
+    fn busy_thread_ran_until_its_last_report() {
         let dues = ticking_since(1_000 * MS);
         for us in (0..3_000).step_by(10) {
             assert!(!dues.ran(1_000 * MS + us * 1_000));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_that_see_a_pause_one_tells_it() {
+    fn shared_pause_is_reported_once() {
         let dues = ticking_since(1_000 * MS);
         assert!(dues.ran(1_500 * MS));
         assert!(!dues.ran(1_501 * MS), "that is after it");
@@ -310,7 +310,7 @@ mod tests {
 
     /// The clock's own thread is light, and may be kept from running for a part of the time only.
     #[test]
-    fn what_the_clock_noticed_within_a_longer_time_hides_nothing_of_it() {
+    fn short_pause_does_not_hide_longer_one() {
         let dues = ticking_since(1_000 * MS);
         for at in (1_012..=1_600).step_by(12) {
             assert!(!dues.ran(at * MS));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_alarm_is_put_off_by_half_a_period_at_least_and_a_second_at_most() {
+    fn alarm_delay_stays_within_bounds() {
         let dues = ticking_since(0);
         assert_eq!(dues.sleeps(), PERIOD);
         let mut set = vec![PERIOD];

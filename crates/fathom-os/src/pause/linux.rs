@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_a_thread_waited_for_a_processor_never_falls() {
+    fn run_queue_wait_never_decreases() {
         let queue = crate::pause::RunQueue::of_this_thread();
         // A thread that has just begun has not been counted yet.
         let until = mono_ns() + 10 * SECOND_NS;

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_accounts_for_half_the_time_is_the_cause() {
+    fn cause_needs_half_of_the_pause() {
         let cases = [
             (100, Some(0), Some(0), PauseCause::Stopped),
             (100, Some(49), Some(49), PauseCause::Stopped),
@@ -276,7 +276,7 @@ mod tests {
 
     /// The clock's thread was kept from running too, for the later part of the time.
     #[test]
-    fn what_one_thread_waited_is_of_its_own_times() {
+    fn thread_pause_uses_its_own_wait() {
         let span = |began_ns, ended_ns, of| Span { began_ns, ended_ns, of };
         let spans = VecDeque::from([span(606, 1_000, Whose::Process), span(0, 606, Whose::Thread(600))]);
         let waited = |run_queue| {

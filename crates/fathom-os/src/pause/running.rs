@@ -145,7 +145,7 @@ mod tests {
     /// beside three busy loops on its processor).
     #[test]
     #[cfg(target_os = "linux")]
-    fn what_a_thread_waited_since_it_spoke_last_is_not_forgotten_before_it_is_told() {
+    fn unreported_thread_wait_is_kept_until_reported() {
         let mut worker = Running::new(gap());
         // Of it the kernel has counted so much by then.
         let counts = |worker: &mut Running, at_ms: u64, waited_ms: u64| {
@@ -182,7 +182,7 @@ mod tests {
     /// forgotten, and the echo was the path's (a stranger: `path_down`, sure, on loopback).
     #[test]
     #[cfg(target_os = "linux")]
-    fn what_a_thread_missed_before_it_rests_is_learned_of_with_what_it_reads_next() {
+    fn next_read_learns_of_pause_before_rest() {
         let gap = gap();
         let (mut clock, mut worker) = (Running::new(gap.clone()), Running::new(gap));
         worker.runs(1_001 * MS);
@@ -203,7 +203,7 @@ mod tests {
 
     /// After a pause the clock's thread may run first, and a thread that reads an echo next: the echo waited for that pause.
     #[test]
-    fn every_thread_learns_of_a_pause_once_whoever_noticed_it() {
+    fn every_thread_learns_of_pause_once() {
         let gap = gap();
         let (mut clock, mut busy, mut resting) =
             (Running::new(gap.clone()), Running::new(gap.clone()), Running::new(gap));
@@ -225,7 +225,7 @@ mod tests {
     /// A thread is kept from running, and for a part of that time the clock's own too. Whoever comes back first, all of it is told.
     #[test]
     #[cfg(target_os = "linux")]
-    fn all_that_a_thread_missed_is_told_whoever_wakes_first() {
+    fn wake_order_does_not_shorten_reported_pause() {
         for clock_first in [true, false] {
             let gap = gap();
             let (mut clock, mut worker) = (Running::new(gap.clone()), Running::new(gap));

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_are_never_anticipated_and_only_own_events_show() {
+    fn wait_does_not_end_before_deadline() {
         let mut reactor = Reactor::new().unwrap();
         let mut events = Events::with_capacity(8);
         for after in [0, 1, 1_000, 137_000, 3 * MS, 21 * MS] {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn readiness_ends_a_wait_and_the_same_deadline_still_holds_after_it() {
+    fn readiness_ends_wait_and_deadline_still_holds() {
         let mut reactor = Reactor::new().unwrap();
         let mut events = Events::with_capacity(8);
         let (sender, mut receiver) = pair();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_moves_forward_or_back_is_followed() {
+    fn moved_deadline_is_followed() {
         let mut reactor = Reactor::new().unwrap();
         let mut events = Events::with_capacity(8);
         reactor.waker().wake().unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_ends_a_wait_without_deadline_from_another_thread() {
+    fn waker_ends_wait_from_another_thread() {
         let mut reactor = Reactor::new().unwrap();
         let waker = reactor.waker();
         let thread = std::thread::spawn(move || waker.wake());

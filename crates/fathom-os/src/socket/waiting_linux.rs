@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_waiting_read_waits_and_not_for_ever() {
+    fn only_waiting_read_blocks_until_timeout() {
         let (near, mut far) = pair();
         assert!(let_reads_wait(&near, Duration::from_millis(20)).unwrap());
         let mut buffer = [0; 8];
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_stream_refuses_to_write_instead_of_waiting() {
+    fn full_stream_write_does_not_block() {
         let (near, mut far) = pair();
         assert!(let_reads_wait(&near, Duration::from_millis(20)).unwrap());
         let piece = vec![7; 65_536];

@@ -241,7 +241,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn stamps_of_a_byte_are_in_the_order_of_its_way() {
+    fn timestamps_are_ordered_along_the_path() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut sender = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (receiver, _) = listener.accept().unwrap();

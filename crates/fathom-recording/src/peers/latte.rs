@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_cuts_off_what_lies_above_and_the_iterations_still_count_it() {
+    fn interval_cap_drops_rows_but_not_iterations() {
         let rtt = of(&[400, 1_400, 1_600, 29_900, 30_100, 300_500_000]);
         let rows = |length_us, count| {
             let totals = Totals { rtt: &rtt, sent: rtt.count(), warm_up: 0 };

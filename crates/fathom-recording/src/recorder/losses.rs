@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_beyond_a_bound_are_counted_together_and_nothing_is_forgotten() {
+    fn excess_connections_share_one_loss_count() {
         let mut losses = Losses::default();
         let connections = BY_CONNECTION as u32 + 50;
         (0..connections).for_each(|connection| losses.add(Some(connection), 2));

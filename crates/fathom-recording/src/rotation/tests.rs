@@ -93,7 +93,7 @@ fn copy(from: &Path, to: &Path) {
 /// `--keep` removed what another probe of the same target and label recorded in the same directory, and a copy of a recording of
 /// its own.
 #[test]
-fn a_run_removes_what_it_recorded_and_what_an_earlier_one_left() {
+fn run_removes_own_and_predecessor_recordings() {
     let mut shared = Shared::new();
     let keep = Some(20);
     shared.recorded("ours", "a", keep, (50, Some(70)));
@@ -158,7 +158,7 @@ fn only_old_whole_recordings_of_the_rotation_go() {
 
 /// The log went first, and the next removals refused what was left for ever: "events.jsonl is missing".
 #[test]
-fn a_removal_that_is_interrupted_anywhere_is_taken_up() {
+fn interrupted_removal_is_resumed() {
     let ours = old("ours", 50);
     for sound in 0.. {
         let home = tempfile::tempdir().unwrap();
@@ -193,7 +193,7 @@ fn a_removal_that_is_interrupted_anywhere_is_taken_up() {
 
 /// Somebody put a file there meanwhile.
 #[test]
-fn what_is_somebody_s_own_in_the_rest_of_a_removal_stays() {
+fn resumed_removal_keeps_foreign_files() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("old");
     recorded(&dir, "ours", Some(10));

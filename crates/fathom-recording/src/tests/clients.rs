@@ -50,7 +50,7 @@ fn findings(dir: &Path) -> Vec<String> {
 
 /// After a kill the requests that were under way had never been.
 #[test]
-fn what_was_due_when_a_client_was_killed_is_told_as_not_known() {
+fn killed_client_reports_pending_requests_as_unknown() {
     let home = tempfile::tempdir().unwrap();
     let dir = recording(home.path(), None);
     let of = |dir: &Path| Recording::open(dir).unwrap().requests().unwrap().expect("a client's");
@@ -115,7 +115,7 @@ fn read_clocks() -> Anchor {
 /// A search's recording ended for good at the first write that found no room; an application's said nothing until the end. Both
 /// have this keeper.
 #[test]
-fn a_keeper_tells_of_a_full_disk_once_and_goes_on_when_there_is_room() {
+fn keeper_reports_full_disk_once_and_resumes() {
     let home = tempfile::tempdir().unwrap();
     let (dir, disk) = (home.path().join("r"), Arc::new(Filling::default()));
     let recorder = Recorder::create_on(disk.clone(), &dir, of_client(), Options::default()).unwrap();

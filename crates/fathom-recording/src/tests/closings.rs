@@ -137,7 +137,7 @@ proptest! {
 
     /// Doubled, removed or changed closing events passed as sound.
     #[test]
-    fn no_closing_event_can_be_doubled_taken_out_or_changed(
+    fn tampered_closing_event_is_found(
         lives in lives(), not_sent in 0u64..5, killed: bool, which: usize, what: usize, by in 1u64..1_000,
     ) {
         let dir = tempfile::tempdir().unwrap();
@@ -150,7 +150,7 @@ proptest! {
 
     /// Older recordings have no sum over their event log: what their laws tell is found there too.
     #[test]
-    fn ends_that_are_missing_or_told_twice_are_found_without_a_sum(
+    fn missing_or_repeated_end_is_found_without_checksum(
         lives in lives(), which: usize, what in 0usize..2,
     ) {
         let dir = tempfile::tempdir().unwrap();

@@ -45,7 +45,7 @@ fn rows(connection: u32, seqs: std::ops::Range<u64>) -> Vec<(u32, u64)> {
 
 /// 1,181 samples of a connection had no row, and `verify` said "sound".
 #[test]
-fn a_connection_with_fewer_rows_than_samples_is_named_with_the_number_that_is_missing() {
+fn row_mismatch_names_connection_and_count() {
     let of = [rows(3, 0..20), rows(4, 0..5)].concat();
     assert_eq!(findings(&recording("tcp", &of, &[closed(3, 20), closed(4, 5)])), Vec::<String>::new());
     assert_eq!(
@@ -78,7 +78,7 @@ fn a_told_loss_is_no_missing_row() {
 }
 
 #[test]
-fn a_connection_without_an_end_is_judged_by_its_rows() {
+fn unclosed_connection_is_judged_by_its_rows() {
     assert!(findings(&recording("tcp", &rows(0, 0..9), &[])).is_empty());
     let gap = [rows(0, 0..9), rows(0, 12..14)].concat();
     assert_eq!(
@@ -91,14 +91,14 @@ fn a_connection_without_an_end_is_judged_by_its_rows() {
 }
 
 #[test]
-fn connections_as_samples_of_older_recordings_are_not_counted_against_them() {
+fn older_connect_recordings_may_claim_zero_sent() {
     assert!(findings(&recording("connect", &rows(0, 0..1), &[closed(0, 0)])).is_empty());
     assert!(findings(&recording("connect", &rows(0, 0..1), &[closed(0, 1)])).is_empty());
     assert_eq!(findings(&recording("connect", &[], &[closed(0, 1)])).len(), 1);
 }
 
 #[test]
-fn losses_that_no_number_holds_are_too_many_and_no_panic() {
+fn overflowing_loss_counts_are_a_finding() {
     let events = [
         closed(0, 22),
         lost(Some(0), u64::MAX / 2 + 1),
@@ -109,7 +109,7 @@ fn losses_that_no_number_holds_are_too_many_and_no_panic() {
 }
 
 #[test]
-fn what_was_due_is_sent_or_told_as_not_sent() {
+fn due_equals_rows_losses_and_skips() {
     let overrun = |skipped| {
         (None, EventKind::ScheduleOverrun { skipped, behind_ns: 1, reason: "unconnected".to_owned() })
     };
@@ -129,7 +129,7 @@ fn what_was_due_is_sent_or_told_as_not_sent() {
 /// Of two probing threads the schedule of one ended just before a seam, and was missing in what had been due after it: "40906 too
 /// many".
 #[test]
-fn what_was_due_on_a_thread_that_ended_before_a_seam_counts_after_it() {
+fn seam_carries_due_of_ended_thread() {
     let opened = |connection| fathom_core::event::CarriedConnection {
         connection,
         samples: 10,

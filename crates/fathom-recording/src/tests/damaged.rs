@@ -72,7 +72,7 @@ fn a_stream_cut_anywhere_gives_its_whole_batches() {
 /// A stranger, of recordings that were being written: what was cut off when it was read is whole a moment later, and was taken for a
 /// message whose length is damaged.
 #[test]
-fn what_was_cut_off_and_has_been_written_since_is_no_damage() {
+fn cut_completed_after_read_counts_as_torn() {
     let (bytes, dir) = (stream(12), tempfile::tempdir().unwrap());
     let path = dir.path().join("x");
     fs::write(&path, &bytes).unwrap();
@@ -84,7 +84,7 @@ fn what_was_cut_off_and_has_been_written_since_is_no_damage() {
 }
 
 #[test]
-fn any_flipped_bit_of_a_batch_is_seen_or_harmless() {
+fn flipped_bit_in_batch_is_detected_or_harmless() {
     let bytes = stream(6);
     let start = head().unwrap().len();
     for bit in start * 8..bytes.len() * 8 {
@@ -99,7 +99,7 @@ fn any_flipped_bit_of_a_batch_is_seen_or_harmless() {
 
 /// It said "nothing to recover", which is no word of what cannot be read.
 #[test]
-fn recovering_one_that_ended_in_order_tells_what_cannot_be_read() {
+fn recovery_of_ended_recording_reports_damage() {
     let dir = tempfile::tempdir().unwrap();
     interrupted(dir.path());
     recover(dir.path(), manifest().started_at).unwrap();
@@ -169,7 +169,7 @@ proptest! {
 
 /// Of two runs that were killed the event logs were exchanged: nothing but their own beginnings tells that.
 #[test]
-fn the_event_log_of_another_recording_is_known_as_such() {
+fn foreign_event_log_is_found() {
     let home = tempfile::tempdir().unwrap();
     let [mine, theirs] = ["mine", "theirs"].map(|name| home.path().join(name));
     let mut other = manifest();

@@ -175,7 +175,7 @@ fn nothing_acknowledged_is_lost_whichever_operation_fails() {
 }
 
 #[test]
-fn a_full_disk_leaves_a_last_word_and_an_end() {
+fn full_disk_still_records_error_and_end() {
     let mut full = 0;
     for sound in 20..operations() {
         let root = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ fn a_full_disk_leaves_a_last_word_and_an_end() {
 }
 
 #[test]
-fn a_recovery_that_is_itself_interrupted_is_taken_up_again() {
+fn interrupted_recovery_can_be_repeated() {
     for sound in 0..60 {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("r");
@@ -224,7 +224,7 @@ impl Disk for NotingDisk {
 
 /// A power failure took the directory of a recording whose every row had been synced: its own name was in no journal yet.
 #[test]
-fn the_names_of_directories_that_are_made_are_synced_too() {
+fn created_directory_names_are_synced() {
     let home = tempfile::tempdir().unwrap();
     let synced_for = |dir: &Path| {
         let disk = Arc::new(NotingDisk::default());

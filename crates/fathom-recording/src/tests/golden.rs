@@ -34,7 +34,7 @@ fn rows(dir: &Path) -> Value {
 }
 
 #[test]
-fn the_closed_recordings_of_either_version_read_as_written_down() {
+fn golden_closed_recordings_match_expected_rows() {
     for name in ["closed", "derived"] {
         let dir = copy(name);
         let expected = &json("golden/expected.json")[name];

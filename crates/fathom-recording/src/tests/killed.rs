@@ -73,7 +73,7 @@ const INTERRUPTED: &str = "it was interrupted: what it sent in its last 1.5 s ma
 /// With a connection for each sample a kill nearly always left "connection 37: 1 sent, 0 rows: 1 missing", also after
 /// `recover`: the end was on the disk at once, and the row 250 ms later.
 #[test]
-fn a_kill_leaves_no_connection_that_is_over_without_its_rows() {
+fn kill_keeps_rows_of_closed_connections() {
     for every_ms in [1, 7, 40, 300] {
         for connections in (0..60).step_by(3) {
             let home = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ fn ends_that_come_fast_are_written_in_batches() {
 
 /// Two files are synced one after the other, so that a power failure may keep the end and not the rows.
 #[test]
-fn recovery_tells_what_a_crash_took_of_each_connection_and_of_nothing_older() {
+fn recovery_attributes_only_recent_losses_to_crash() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     let mut recorder = recorder(&Arc::default(), home.path(), "tcp");
@@ -183,7 +183,7 @@ fn what_was_recovered_without_its_losses_is_completed() {
 
 /// In the first ms the manifest is there and no event is.
 #[test]
-fn a_recording_that_was_killed_before_its_first_event_is_recovered_to_a_sound_one() {
+fn kill_before_first_event_is_recoverable() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     drop(recorder(&Arc::default(), home.path(), "tcp"));
@@ -196,7 +196,7 @@ fn a_recording_that_was_killed_before_its_first_event_is_recovered_to_a_sound_on
 /// A silence of a minute, and the probe is killed in it: what had been sent and was not answered has no row yet, and was
 /// missing without a word.
 #[test]
-fn what_was_out_in_a_silence_is_told_as_lost_after_a_kill() {
+fn samples_in_flight_at_kill_count_as_lost() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     let mut recorder = recorder(&Arc::default(), home.path(), "tcp");
@@ -221,7 +221,7 @@ fn what_was_out_in_a_silence_is_told_as_lost_after_a_kill() {
 
 /// The silence is over, and the rows are there: nothing is told that is not missing.
 #[test]
-fn what_was_out_and_came_back_is_not_told_as_lost() {
+fn answered_samples_are_not_counted_as_lost() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     let mut recorder = recorder(&Arc::default(), home.path(), "tcp");

@@ -94,7 +94,7 @@ fn rows_unlike_the_first_ones_read_back_too() {
 }
 
 #[test]
-fn a_recording_is_closed_and_recovered_in_the_layout_of_its_version() {
+fn format_version_decides_segment_layout() {
     for (format_version, layout) in [(1, Layout::Whole), (2, Layout::Derived)] {
         let home = tempfile::tempdir().unwrap();
         let (ended, killed) = (home.path().join("ended"), home.path().join("killed"));
@@ -214,7 +214,7 @@ fn data_encodings(file: &tempfile::NamedTempFile) -> BTreeMap<String, BTreeSet<E
 
 /// Each column as suits it, and none in `BYTE_STREAM_SPLIT`: Spark 4 reads no integers in that.
 #[test]
-fn each_column_is_encoded_as_suits_it_and_as_every_reader_knows() {
+fn column_encodings_suit_data_and_readers() {
     let mut noise = Noise(3);
     let samples: Vec<_> = stamped(40_000, SECOND as i64, 20_000.0)
         .into_iter()

@@ -124,7 +124,7 @@ fn hold(run: &Run, case: &str) {
 }
 
 #[test]
-fn both_recordings_are_read_whole_and_say_what_was_carried() {
+fn seam_with_many_connections_reads_back() {
     let run = run(u64::MAX, true);
     let [a, b] = run.dirs();
     let carried_by = |dir: &Path, kind: &str| {

@@ -157,7 +157,7 @@ const ONE: Options = Options { segment_rows: 1 << 20, ..SMALL };
 
 /// `recover` and `verify` called a recording sound that had lost half of its rows without a word.
 #[test]
-fn any_flipped_bit_of_an_open_segment_is_told_or_harmless() {
+fn open_segment_bit_flip_is_reported_or_harmless() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path(), ONE, true);
     let bytes = fs::read(dir.path().join("samples-00000.arrows")).unwrap();
@@ -186,7 +186,7 @@ fn any_flipped_bit_of_an_open_segment_is_told_or_harmless() {
 
 /// Recovery was interrupted when it had listed the file with what could be read: the rest was removed with the segment.
 #[test]
-fn a_recovery_that_was_interrupted_keeps_what_it_could_not_read() {
+fn interrupted_recovery_keeps_unreadable_data() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path(), ONE, true);
     let [open, aside] = ["arrows", "arrows.damaged"].map(|end| dir.path().join(segment_name(0, end)));
@@ -211,7 +211,7 @@ fn a_recovery_that_was_interrupted_keeps_what_it_could_not_read() {
 
 /// A stall names a sample that was out: whatever became of the file, it was sent.
 #[test]
-fn a_sample_that_an_event_names_is_a_row_or_told_as_lost() {
+fn stall_event_proves_samples_were_sent() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path(), ONE, true);
     let stall = EventKind::StallBegan { seq: 40, outstanding: 3, threshold_ns: 1 };
@@ -227,7 +227,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn what_recovery_calls_in_order_is_sound_and_complete(
+    fn recovery_in_order_means_sound_and_complete(
         killed: bool, small: bool, which: usize, share in 0.0f64..1.0, bit in 0u8..8, what in 0u8..3,
     ) {
         let dir = tempfile::tempdir().unwrap();

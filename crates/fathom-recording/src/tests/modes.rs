@@ -29,7 +29,7 @@ fn usual(home: &Path) -> (u32, u32) {
 
 /// Recordings name hosts, and any account of the host could read them.
 #[test]
-fn only_its_owner_reads_a_recording_unless_that_was_asked_for() {
+fn recording_is_private_unless_readable_is_set() {
     let home = tempfile::tempdir().unwrap();
     let usual = usual(home.path());
     for (readable, (file, directory)) in [(false, (0o600, 0o700)), (true, usual)] {

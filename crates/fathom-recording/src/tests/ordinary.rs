@@ -82,7 +82,7 @@ fn a_recording_is_never_written_over() {
 }
 
 #[test]
-fn a_file_in_the_place_of_a_directory_leads_to_its_recording() {
+fn path_to_file_suggests_the_directory() {
     let dir = tempfile::tempdir().unwrap();
     let inner = dir.path().join("r");
     Recorder::create(&inner, manifest()).unwrap().finish(end(0), 0).unwrap();
@@ -133,7 +133,7 @@ fn a_killed_probe_leaves_what_it_flushed() {
 }
 
 #[test]
-fn events_of_the_future_are_kept_as_they_are() {
+fn unknown_future_events_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest()).unwrap();
     let note =

@@ -49,7 +49,7 @@ fn lost(dir: &Path) -> Vec<(Option<u32>, u64)> {
 
 /// 20 rows of a connection that went on stood for 15 samples of one that was silent, and nothing was told.
 #[test]
-fn rows_of_another_connection_stand_for_none_that_is_out() {
+fn rows_never_mask_losses_of_other_connections() {
     for mode in ["tcp", "udp", "tcp-ping-pong"] {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("r");

@@ -73,7 +73,7 @@ fn what_was_packed_reads_back_over_many_segments() {
 
 /// A batch of 256 rows was ended in one go, 410 times a second: that took longer than an echo, and each such round trip was slow.
 #[test]
-fn no_sample_waits_while_a_whole_batch_is_ended() {
+fn packer_spreads_batch_work_over_samples() {
     let (mut packer, mut before, mut given) = (Packer::default(), 0, 0);
     for seq in 0..SENT {
         if let Some(packed) = packer.push(&row(seq)) {
@@ -90,7 +90,7 @@ fn no_sample_waits_while_a_whole_batch_is_ended() {
 }
 
 #[test]
-fn a_disk_that_is_full_for_a_while_costs_no_row() {
+fn temporarily_full_disk_loses_no_packed_row() {
     for together in [1, 3] {
         let disk = Arc::new(Filling::default());
         let full = Arc::clone(&disk);
@@ -105,7 +105,7 @@ fn a_disk_that_is_full_for_a_while_costs_no_row() {
 
 /// What is written together finds no room together: what fits is written all the same, and the rest waits.
 #[test]
-fn a_full_disk_takes_as_many_pieces_as_fit() {
+fn full_disk_writes_pieces_that_fit() {
     let home = tempfile::tempdir().unwrap();
     let disk = Arc::new(Filling::default());
     let as_disk = Arc::clone(&disk) as Arc<dyn Disk>;
@@ -143,7 +143,7 @@ fn many_parts_are_written_whole_and_in_order() {
 }
 
 #[test]
-fn every_sample_after_a_failure_is_told_as_lost() {
+fn samples_after_write_failure_count_as_lost() {
     // With three together the first three come when the disk fails.
     for (together, written) in [(1, AT_ONCE), (3, 0)] {
         let disk = Arc::new(Failing::default());
@@ -188,7 +188,7 @@ impl Disk for Direct {
 }
 
 #[test]
-fn rows_are_written_past_the_cache_where_that_goes() {
+fn rows_bypass_page_cache_where_supported() {
     // 21 pieces in all, the last with what is over.
     let ways = [(true, false, 1, 21), (true, false, 4, 6), (true, true, 1, 0), (false, false, 1, 0)];
     for (known, refuses, together, expected) in ways {

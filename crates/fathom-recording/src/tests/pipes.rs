@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 #[test]
-fn a_pipe_in_the_place_of_any_file_holds_nobody_up() {
+fn named_pipe_as_file_never_blocks() {
     let files =
         [MANIFEST, EVENTS, LOCK, SEAM, PROGRESS, RESERVE, "samples-00000.parquet", "samples-00000.arrows"];
     for (recording, name) in ["closed", "torn"].into_iter().flat_map(|r| files.map(|name| (r, name))) {

@@ -110,7 +110,7 @@ fn forged(file: &Path, column: &str, change: impl FnOnce(&ArrayRef) -> ArrayRef)
 }
 
 #[test]
-fn a_whole_one_is_sound_and_says_how_many_queries_it_has() {
+fn intact_query_files_are_sound_and_counted() {
     for states in [true, false] {
         let dir = recorded(0..2 * PER_FILE + 7, true, states);
         let found = verify(dir.path(), |_| {}).unwrap();
@@ -122,7 +122,7 @@ fn a_whole_one_is_sound_and_says_how_many_queries_it_has() {
 
 /// Of a run that was killed no count says how many there were.
 #[test]
-fn a_file_that_is_missing_is_told_and_those_after_it_are_read() {
+fn missing_query_file_is_damage() {
     for (states, gone) in [(true, 0), (false, 1), (true, 2)] {
         let dir = recorded(0..3 * PER_FILE + 7, false, states);
         let recovered = recover(dir.path(), now()).unwrap();
@@ -148,7 +148,7 @@ fn a_file_that_is_missing_is_told_and_those_after_it_are_read() {
 
 /// Earlier versions lost rows where the disk was free, and recovered such a run without telling what it lacks.
 #[test]
-fn what_is_missing_between_rows_is_told_by_recovery_once() {
+fn recovery_counts_missing_query_rows_once() {
     let numbers = || (0..PER_FILE + 90).chain(PER_FILE + 100..2 * PER_FILE);
     for states in [true, false] {
         let dir = recorded(numbers(), false, states);
@@ -166,7 +166,7 @@ fn what_is_missing_between_rows_is_told_by_recovery_once() {
 }
 
 #[test]
-fn what_a_kill_left_of_a_file_is_removed() {
+fn recovery_removes_partial_query_file() {
     let dir = recorded(0..10, false, true);
     let left = dir.path().join(format!("{}.tmp", name(1)));
     fs::write(&left, "PAR1").unwrap();
@@ -175,7 +175,7 @@ fn what_a_kill_left_of_a_file_is_removed() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_damage_and_the_others_are_checked() {
+fn truncated_query_file_is_damage() {
     for states in [true, false] {
         let dir = recorded(0..2 * PER_FILE + 7, true, states);
         let file = dir.path().join(name(1));
@@ -192,7 +192,7 @@ fn a_file_that_cannot_be_read_is_damage_and_the_others_are_checked() {
 
 /// Whatever is written into it, it is no longer what the event log states.
 #[test]
-fn a_file_that_was_written_anew_has_not_its_checksum() {
+fn rewritten_query_file_contradicts_event_log() {
     let dir = recorded(0..10, true, true);
     forge(&dir.path().join(name(0)), "wall_ns", 3, Some(WALL_NS));
     let [(file, reason)] = &damage(dir.path())[..] else { panic!() };
@@ -275,7 +275,7 @@ fn an_error_that_no_run_counted_is_found() {
 
 /// Of three queries the user ended the last: earlier versions counted it among those that failed, and their recordings are as sound.
 #[test]
-fn a_query_that_the_user_ended_is_counted_as_such() {
+fn query_ended_by_user_counts_as_cancelled() {
     let laws_with = |result: Value| {
         let dir = tempfile::tempdir().unwrap();
         let probe = json!({ "sql": { "connections": 1 } });

@@ -15,7 +15,7 @@ fn begun(dir: &Path) -> Recorder {
 
 /// It was noticed when the segment closed, up to an hour later: all samples until then were gone.
 #[test]
-fn a_directory_that_is_removed_is_noticed_at_the_next_flush() {
+fn removed_directory_is_noticed_at_next_flush() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     let mut recorder = begun(&dir);

@@ -162,7 +162,7 @@ fn losses(dir: &Path) -> u64 {
 
 /// A disk full for 1.5 s ended the recording for good: 883 of 6,000 samples.
 #[test]
-fn a_disk_that_is_full_for_a_while_costs_no_row() {
+fn temporarily_full_disk_loses_no_row() {
     let (home, sent, finished) = run(125, 48, 8..14);
     let dir = home.path().join("r");
     assert!(finished);
@@ -175,7 +175,7 @@ fn a_disk_that_is_full_for_a_while_costs_no_row() {
 }
 
 #[test]
-fn what_memory_does_not_hold_meanwhile_is_told_and_everything_later_is_recorded() {
+fn memory_overflow_is_counted_and_recording_resumes() {
     let (home, sent, finished) = run(10_000, 30, 5..20);
     let dir = home.path().join("r");
     let (rows, lost) = (read(&dir).len() as u64, losses(&dir));
@@ -187,7 +187,7 @@ fn what_memory_does_not_hold_meanwhile_is_told_and_everything_later_is_recorded(
 }
 
 #[test]
-fn a_disk_that_stays_full_ends_with_every_loss_told() {
+fn permanently_full_disk_reports_every_loss() {
     for rows_a_turn in [125, 10_000] {
         let (home, sent, finished) = run(rows_a_turn, 30, 5..30);
         let dir = home.path().join("r");
@@ -222,7 +222,7 @@ fn a_recovery_without_room_leaves_the_log_sealed(dir: &Path) {
 /// The disk was full of others just as the last segment was to be closed: "the recording is incomplete", of which all rows were there
 /// (a stranger).
 #[test]
-fn what_has_no_room_to_be_closed_at_the_end_is_whole_all_the_same() {
+fn last_segment_left_open_is_complete() {
     for sent in [100, crate::recorder::INLINE_ROWS + 100] {
         let (disk, home) = (Arc::new(Filling::default()), tempfile::tempdir().unwrap());
         let dir = home.path().join("r");
@@ -250,7 +250,7 @@ fn what_has_no_room_to_be_closed_at_the_end_is_whole_all_the_same() {
 /// Its rows stay where they were written, since there is no room for others. `--keep` refused it for ever: "samples-00000.arrows in it
 /// is not of a whole recording".
 #[test]
-fn a_recording_that_ended_on_a_full_disk_goes_with_the_old_ones_and_is_closed_when_there_is_room() {
+fn unclosed_recording_is_recoverable_and_removable() {
     for has_room in [false, true] {
         let (home, sent, finished) = run(10_000, 30, 5..30);
         let dir = home.path().join("r");
@@ -290,7 +290,7 @@ fn event(connection: Option<u32>, kind: EventKind) -> Event {
 
 /// Beyond 1 MiB of events any event was dropped, also those by which `verify` counts: "missing", though a note told of it.
 #[test]
-fn beyond_what_memory_holds_of_events_what_counts_is_kept() {
+fn event_overflow_drops_notes_keeps_counts() {
     let home = tempfile::tempdir().unwrap();
     let (dir, disk) = (home.path().join("r"), Arc::new(Filling::default()));
     let mut recorder = begin(&disk, home.path(), u64::MAX);
@@ -349,7 +349,7 @@ fn beyond_what_memory_holds_of_events_what_counts_is_kept() {
 
 /// `recording.resumed` told what only its last attempt had had to tell: nothing.
 #[test]
-fn a_gap_is_told_whole_however_many_attempts_it_takes() {
+fn retried_resume_reports_whole_gap() {
     let home = tempfile::tempdir().unwrap();
     let (dir, disk) = (home.path().join("r"), Arc::new(Filling::default()));
     let mut recorder = begin(&disk, home.path(), u64::MAX);
@@ -384,7 +384,7 @@ fn a_gap_is_told_whole_however_many_attempts_it_takes() {
 /// What happened beside the queries while the disk was full, to the end, had no room in what is kept for the last words, and with it these
 /// had none: no end, and nobody knew how many queries were missing.
 #[test]
-fn a_run_of_queries_has_its_last_words_on_a_disk_that_stays_full() {
+fn query_run_result_survives_full_disk() {
     for beside in [20, 2_000] {
         let home = tempfile::tempdir().unwrap();
         let (dir, disk) = (home.path().join("r"), Arc::new(Filling::default()));
@@ -422,7 +422,7 @@ fn a_run_of_queries_has_its_last_words_on_a_disk_that_stays_full() {
 /// The segment that was closing when the one before it found no room to be converted was never converted itself, and
 /// "segments are numbered without gaps" was broken.
 #[test]
-fn a_segment_that_closes_while_there_is_no_room_is_closed_later() {
+fn segment_closed_without_room_is_converted_later() {
     let home = tempfile::tempdir().unwrap();
     let (dir, disk) = (home.path().join("r"), Arc::new(Filling::default()));
     // Large enough to be converted on a thread of their own.
@@ -488,7 +488,7 @@ mod links {
     }
 
     #[test]
-    fn a_link_in_the_way_is_named_with_what_to_do() {
+    fn symlinked_lock_is_named_in_error() {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("r");
         fs::create_dir(&dir).unwrap();

@@ -179,7 +179,7 @@ fn hold(run: &Run, order: [usize; 2], case: &str) {
 }
 
 #[test]
-fn wherever_a_kill_comes_in_a_seam_each_sample_is_told_once() {
+fn kill_within_seam_counts_each_sample_once() {
     for mode in ["tcp", "udp"] {
         let whole = run(&FaultyDisk::new(u64::MAX, Fault::Dead), mode);
         hold(&whole, [0, 1], mode);
@@ -195,7 +195,7 @@ fn wherever_a_kill_comes_in_a_seam_each_sample_is_told_once() {
 
 /// One operation fails, the run goes on, and is killed later. An error behind the seam stops the next recording, which is another story.
 #[test]
-fn a_seam_of_which_an_operation_fails_tells_each_sample_once() {
+fn failed_seam_operation_counts_each_sample_once() {
     for mode in ["tcp", "udp"] {
         let whole = run(&FaultyDisk::new(u64::MAX, Fault::Dead), mode);
         for sound in whole.before_the_seam..whole.behind_the_seam {
@@ -210,7 +210,7 @@ fn a_seam_of_which_an_operation_fails_tells_each_sample_once() {
 /// The first recording's last word waited for room, which never came: its end removed `.seam` with it, and what it counted was told
 /// by nobody, or by both.
 #[test]
-fn a_disk_that_stays_full_takes_no_word_of_a_seam_that_was_made() {
+fn full_disk_keeps_completed_seam_consistent() {
     for mode in ["tcp", "udp"] {
         let whole = run_as(&FaultyDisk::new(u64::MAX, Fault::Dead), mode, Course::Closed);
         hold(&whole, [0, 1], mode);
@@ -231,7 +231,7 @@ fn a_disk_that_stays_full_takes_no_word_of_a_seam_that_was_made() {
 
 /// A recording's end removed `.progress` before it wrote the last rows: of samples that had been out for long a kill left no trace.
 #[test]
-fn wherever_a_kill_comes_in_the_ends_of_recordings_each_sample_is_told_once() {
+fn kill_while_ending_counts_each_sample_once() {
     for mode in ["tcp", "udp"] {
         let whole = run_as(&FaultyDisk::new(u64::MAX, Fault::Dead), mode, Course::Ended);
         hold(&whole, [0, 1], mode);
@@ -245,7 +245,7 @@ fn wherever_a_kill_comes_in_the_ends_of_recordings_each_sample_is_told_once() {
 
 /// A recovery that is killed too is taken up by the next one.
 #[test]
-fn a_seam_is_mended_by_recoveries_that_are_interrupted() {
+fn seam_survives_interrupted_recoveries() {
     let whole = run(&FaultyDisk::new(u64::MAX, Fault::Dead), "udp");
     for sound in whole.before_the_seam..=whole.behind_the_seam {
         for interrupted in (sound % 6..24).step_by(6) {

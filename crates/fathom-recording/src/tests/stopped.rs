@@ -90,7 +90,7 @@ fn losses(dir: &Path) -> Vec<(u32, u64, String)> {
 
 /// Samples after the stop had neither a row nor a told loss.
 #[test]
-fn every_sample_after_the_stop_is_told_when_the_run_is_over() {
+fn finish_reports_samples_lost_after_stop() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     let mut recorder = run(home.path(), 12);
@@ -114,7 +114,7 @@ fn an_error_forgives_no_missing_row() {
 }
 
 #[test]
-fn a_kill_after_the_stop_leaves_an_interrupted_recording_that_recovery_completes() {
+fn recovery_completes_recording_killed_after_stop() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     drop(run(home.path(), 12));

@@ -38,7 +38,7 @@ fn assert_told(dir: &Path, is_told: bool) {
 
 /// A probe that was killed while the disk was full left a story without a word of the disk.
 #[test]
-fn a_kill_on_a_full_disk_is_told_with_the_disk() {
+fn kill_on_full_disk_is_reported() {
     for (fills, empties) in [(false, false), (true, false), (true, true)] {
         let (home, disk) = (tempfile::tempdir().unwrap(), Arc::new(Filling::default()));
         let dir = home.path().join("r");
@@ -66,7 +66,7 @@ fn note(recorder: &mut Recorder) {
 
 /// An event takes room of the reserve, and there is room again before anything had to wait: the reserve stayed cut for good.
 #[test]
-fn a_reserve_that_one_event_took_room_of_is_whole_again() {
+fn reserve_refills_when_room_returns() {
     let (home, disk) = (tempfile::tempdir().unwrap(), Arc::new(Filling::default()));
     let dir = home.path().join("r");
     let mut recorder = begun(&disk, &dir);
@@ -85,7 +85,7 @@ fn a_reserve_that_one_event_took_room_of_is_whole_again() {
 /// Rows go on being written while an event has taken the reserve's room: nothing waits, and a kill was said to have cost what was sent
 /// meanwhile. And each flush took all room that was left, for a moment.
 #[test]
-fn a_reserve_that_cannot_be_filled_again_tells_of_no_row_that_waits() {
+fn short_reserve_alone_reports_no_waiting_rows() {
     let (home, disk) = (tempfile::tempdir().unwrap(), Arc::new(Filling::default()));
     let dir = home.path().join("r");
     let mut recorder = begun(&disk, &dir);
@@ -122,7 +122,7 @@ fn a_reserve_that_cannot_be_filled_again_tells_of_no_row_that_waits() {
 }
 
 #[test]
-fn a_recovery_that_finds_no_room_either_tells_it_once() {
+fn failed_recoveries_add_only_one_note() {
     let (home, disk) = (tempfile::tempdir().unwrap(), Arc::new(Filling::default()));
     let dir = home.path().join("r");
     let mut recorder = begun(&disk, &dir);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_that_was_set_back_may_make_queries_overlap_by_so_much() {
+    fn clock_steps_back_sum_to_allowed_overlap() {
         let back = |of: &[(u64, i64)]| back_ns(&anchors(of)).map(|ns| ns - READS_WITHIN_NS);
         assert_eq!(back(&[(5, 0)]), Some(0));
         assert_eq!(back(&[(5, 0), (65, 60)]), Some(0));

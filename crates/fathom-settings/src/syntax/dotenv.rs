@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_library_reads_is_told_and_the_next_line_is_read() {
+    fn unreadable_line_is_reported_and_skipped() {
         let text = "A='x\nB=\"y\" z\nC=1\n";
         let (scopes, wrongs) = read(text);
         assert_eq!(wrongs.iter().map(|wrong| wrong.at).collect::<Vec<_>>(), [2, 7]);

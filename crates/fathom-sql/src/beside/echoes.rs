@@ -108,7 +108,7 @@ mod tests {
 
     /// Where it has no room another try may come to more: after longer and longer, and not for ever.
     #[test]
-    fn a_server_without_room_is_asked_more_and_more_rarely() {
+    fn full_server_retries_back_off_then_stop() {
         const MS: u64 = 1_000_000;
         let waits: Vec<_> =
             (1..=MOST_REFUSALS).map(|times| again_ns(0, &Error::Full(String::new()), times)).collect();

@@ -155,7 +155,7 @@ mod tests {
 
     /// The reflector stopped answering ten seconds into a run of hours.
     #[test]
-    fn a_path_that_nobody_measures_any_more_is_not_known() {
+    fn rtt_is_unknown_after_measurements_stop() {
         let all: Vec<_> = (1..=20).map(|i| (i * 100 * MS, MS)).collect();
         let known = known(&all);
         assert!(known.rtt(2_100 * MS, ECHO_EVERY).is_some());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_gap_what_was_before_it_does_not_count() {
+    fn samples_before_a_gap_are_ignored() {
         let rtt =
             known(&[(100 * MS, MS), (200 * MS, MS), (60_000 * MS, 9 * MS)]).rtt(60_050 * MS, ECHO_EVERY);
         let alone = Rtt::of(&[9 * MS]).map(|rtt| rtt.next(9 * MS));
@@ -173,7 +173,7 @@ mod tests {
 
     /// A path whose round trips vary: each query's own was shorter than all of the last 16 once in 17 times (a stranger).
     #[test]
-    fn the_least_of_minutes_counts_where_no_gap_lies_between() {
+    fn minimum_rtt_spans_minutes_without_gap() {
         let least = |gap: u64, later: u64| {
             let one_ms = (100 * MS, MS);
             let others = (2..=40).map(|i| ((i * 100 + gap + if i > 20 { later } else { 0 }) * MS, 5 * MS));
@@ -190,7 +190,7 @@ mod tests {
 
     /// A path that has become slower: until half of 16 were, it was a server's (a stranger). One that was slow is none.
     #[test]
-    fn two_that_are_slower_than_all_before_are_what_is_usual_now() {
+    fn two_slow_samples_shift_usual_rtt() {
         let usual = |slow: &[u64]| {
             let all: Vec<u64> =
                 [2, 3, 2, 4, 2, 3, 2, 2, 3, 2, 2, 3, 2, 4].iter().chain(slow).copied().collect();

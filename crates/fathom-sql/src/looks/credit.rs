@@ -42,7 +42,7 @@ mod tests {
     proptest! {
         /// Of whoever looks as soon as he may, or later.
         #[test]
-        fn no_more_than_at_once_and_what_the_time_gives(
+        fn credit_allows_burst_plus_rate(
             connections in 1_usize..70,
             idle_ms in prop::collection::vec(0_u64..3, 1..2_000),
         ) {

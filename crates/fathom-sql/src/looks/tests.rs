@@ -53,7 +53,7 @@ fn who_waits_longest_is_looked_at() {
 
 /// A session that is not seen any more is left alone, and the others are not; a new one in its place is looked at.
 #[test]
-fn one_that_is_gone_takes_no_other_with_it() {
+fn failed_session_leaves_others_watched() {
     let shared = Arc::new(shared(&[(1, 0), (2, 0)]));
     let look = || shared.next(100 * MS, 0, &mut [0, 0]).look.map(|(at, _)| at);
     assert_eq!(look(), Some(0));
@@ -68,7 +68,7 @@ fn one_that_is_gone_takes_no_other_with_it() {
 
 /// Behind a pooler the session that is seen may be another than the one that serves: its end was told as that of the query's session.
 #[test]
-fn a_session_that_is_gone_is_told_where_this_query_was_seen_to_run_on_it() {
+fn gone_session_counts_only_when_seen_working() {
     let shared = Arc::new(shared(&[(7, 0)]));
     let looks = Looks { seen: Mutex::new(channel().1), shared: Arc::clone(&shared), at: 0 };
     let place = &shared.places[0];

@@ -41,7 +41,7 @@ fn until_told(told: &Mutex<Vec<String>>) -> Instant {
 }
 
 #[test]
-fn queries_that_could_not_be_written_at_first_are_written_later() {
+fn blocked_queries_are_written_later() {
     static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("kept");
@@ -57,7 +57,7 @@ fn queries_that_could_not_be_written_at_first_are_written_later() {
 }
 
 #[test]
-fn queries_that_are_never_written_are_told_once_and_make_it_a_failure() {
+fn lost_queries_are_reported_once_and_fail() {
     static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let dir = tempfile::tempdir().unwrap();
     let (record, writer) =
@@ -71,7 +71,7 @@ fn queries_that_are_never_written_are_told_once_and_make_it_a_failure() {
 
 /// "No such file or directory; check the path", and not a word of what to do.
 #[test]
-fn a_directory_that_is_removed_is_told_with_what_to_do() {
+fn removed_directory_error_suggests_new_run() {
     static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("kept");
@@ -167,7 +167,7 @@ fn queries_wait_for_a_recording_that_is_behind() {
 
 /// Nobody waits for a disk that takes nothing, nor when the run is over.
 #[test]
-fn a_disk_that_takes_nothing_is_not_waited_for() {
+fn queries_do_not_wait_for_stuck_disk() {
     let dir = tempfile::tempdir().unwrap();
     let (record, writer) = begin(&dir.path().join("kept"), MOST_WAITING, |_| {});
     record.wait(|| false);
@@ -182,7 +182,7 @@ fn a_disk_that_takes_nothing_is_not_waited_for() {
 
 /// What a run says of its connections in the end is held against their rows.
 #[test]
-fn rows_of_each_connection_are_what_it_came_to() {
+fn connection_counts_are_checked_against_rows() {
     let each = |queries: [u64; 2], failed: [u64; 2]| {
         [0, 1].map(|of| serde_json::json!({ "queries": queries[of], "failed": failed[of], "unrecorded": 0 }))
     };

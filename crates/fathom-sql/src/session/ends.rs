@@ -102,7 +102,7 @@ mod tests {
 
     /// The same within a piece that a further Execute goes on from.
     #[test]
-    fn a_piece_that_is_not_the_last_has_as_many_rows_as_were_asked_for() {
+    fn suspended_fetch_has_exactly_requested_rows() {
         for (rows, says) in [(3, ""), (2, "2 rows came of a piece of 3"), (4, "4 rows came of a piece of 3")]
         {
             let mut ends = Ends::default();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_no_rows_that_were_sent_is_held_against_none() {
+    fn ambiguous_row_counts_are_accepted() {
         for (answer, tag) in [
             ("", "SELECT 0"),
             ("DDD", "SELECT 3"),

@@ -13,7 +13,7 @@ fn read(url: &str) -> Result<Server, String> {
 
 /// The URL was said to be wrong, which has no such word (a stranger).
 #[test]
-fn a_mode_that_is_none_is_blamed_on_who_gives_it() {
+fn invalid_sslmode_names_its_source() {
     let env = |name: &str| match name {
         "PGSSLMODE" => Some("bogus".into()),
         _ => Some("me".into()).filter(|_| name == "USER"),
@@ -56,7 +56,7 @@ fn urls_are_read_as_libpq_reads_them() {
 /// It was taken for one that is not set: another user, or a mode that nobody had asked for.
 #[cfg(unix)]
 #[test]
-fn a_variable_that_is_no_text_is_named_and_not_shown() {
+fn non_utf8_variable_is_named_not_shown() {
     use std::os::unix::ffi::OsStringExt as _;
     for wrong in ["PGUSER", "USER", "PGDATABASE", "PGSSLMODE"] {
         let env = |name: &str| match name {

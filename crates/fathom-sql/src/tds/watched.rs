@@ -78,7 +78,7 @@ mod tests {
 
     /// One that has not waited has no row of its own; one that may not be seen has none at all.
     #[test]
-    fn no_wait_is_none_and_no_session_is_no_permission() {
+    fn missing_wait_is_zero_missing_session_unknown() {
         let answer = |waits: Option<&str>, ms: Option<&str>| {
             counted([Some("51"), waits, ms].map(|text| text.map(str::to_owned)).to_vec())
         };
@@ -92,7 +92,7 @@ mod tests {
 
     /// SQL Server shows no request of one that it has not taken yet, as of one that is over; without a time nobody knows which.
     #[test]
-    fn a_session_without_a_request_may_not_have_begun() {
+    fn session_without_request_may_not_have_started() {
         let answer = |status: Option<&str>, wait: Option<&str>| {
             [Some("51"), status, wait, None].map(|text| text.map(str::to_owned)).to_vec()
         };

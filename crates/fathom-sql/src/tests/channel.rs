@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::mpsc::channel;
 
 #[test]
-fn what_follows_the_end_of_tls_is_the_end_and_nothing_else() {
+fn bytes_after_tls_close_are_ignored() {
     let (_, config) = identity("localhost");
     let (read, until_read) = channel::<()>();
     let (login, server) = serve("?sslmode=require", move |listener| {
@@ -60,7 +60,7 @@ fn a_long_query_is_sent_whole_under_tls() {
 
 /// A server that takes no bytes is not waited for by somebody who has asked twice to end.
 #[test]
-fn sending_to_a_server_that_does_not_read_ends_when_it_is_to_end() {
+fn stop_ends_send_to_unreading_server() {
     let (done, until_done) = channel::<()>();
     let (login, server) = serve("?sslmode=disable", move |listener| {
         let accepted = listener.accept().unwrap();

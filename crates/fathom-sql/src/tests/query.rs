@@ -17,7 +17,7 @@ use std::time::Duration;
 /// A server that is frozen when it has let somebody in: the question by whose answer it is looked at was given up, and the query asked
 /// on the same session, so that what came yet was taken for its answer.
 #[test]
-fn a_session_that_owes_an_answer_is_asked_nothing_else() {
+fn unanswered_setup_question_ends_run() {
     let (done, until_done) = channel::<()>();
     let (login, server) = serve("?sslmode=disable", move |listener| {
         let stream = logged_in(&listener);
@@ -96,7 +96,7 @@ fn end(ending: Ending, mut stream: TcpStream, stop: &Stop, until_done: &std::syn
 }
 
 #[test]
-fn a_wait_without_an_answer_is_not_the_clients() {
+fn unanswered_wait_is_server_or_path() {
     for ending in [Ending::Closed, Ending::Reset, Ending::Stopped, Ending::Nonsense] {
         for after_a_row in [false, true] {
             let (stop, (done, until_done)) = (Stop::default(), channel());
@@ -140,7 +140,7 @@ fn a_wait_without_an_answer_is_not_the_clients() {
 
 /// The whole answer was here, and an application would have worked on it for an hour: it stood in the figures as a short query.
 #[test]
-fn a_query_whose_rows_were_not_worked_on_was_ended_by_the_user() {
+fn stop_during_think_marks_query_stopped() {
     let (stop, (done, until_done)) = (Stop::default(), channel::<()>());
     let asked = stop.clone();
     let (mut login, server) = serve("?sslmode=disable", move |listener| {
@@ -159,7 +159,7 @@ fn a_query_whose_rows_were_not_worked_on_was_ended_by_the_user() {
 
 /// Where the path is gone the request to cancel hangs as well: who asks twice is heeded all the same.
 #[test]
-fn a_second_request_to_end_is_heeded_while_a_cancel_hangs() {
+fn second_stop_ends_hanging_cancel() {
     let (stop, (done, until_done)) = (Stop::default(), channel::<()>());
     let asked = stop.clone();
     // Once by one of `ask`'s patience: the request to cancel is under way when the second comes.
@@ -257,7 +257,7 @@ fn not_understood(trouble: Option<&Trouble>) -> Option<&str> {
 
 /// It came of itself while the query was under way, which counted as answered, with no rows; and the next one had its answer (a stranger).
 #[test]
-fn a_server_that_is_ready_has_said_what_became_of_the_query() {
+fn ready_without_result_is_protocol_violation() {
     let (simple, extended, fetched) = ((true, None), (false, None), (false, Some(2)));
     for how in [simple, extended, fetched] {
         for rows in [0, 1] {
@@ -290,7 +290,7 @@ fn a_server_that_is_ready_has_said_what_became_of_the_query() {
 
 /// A proxy that loses one row of a hundred, or sends it twice: nobody noticed (a stranger).
 #[test]
-fn rows_that_the_server_did_not_count_are_no_answer() {
+fn row_count_mismatch_is_protocol_violation() {
     let rows = |n| ROW.repeat(n);
     let whole = |n, tag: &str| vec![[rows(n), complete(tag), READY.to_vec()].concat()];
     let pieces = |n, tag: &str| {
@@ -327,7 +327,7 @@ fn rows_that_the_server_did_not_count_are_no_answer() {
 /// A proxy that loses all rows of an answer: without a description of them the tag may be that of `CREATE TABLE … AS`, so nobody noticed (a
 /// stranger). What fathom itself asks for it knows, and of a server that counts nothing too.
 #[test]
-fn an_answer_without_the_rows_that_fathom_asked_for_is_none() {
+fn missing_requested_rows_are_protocol_violation() {
     let (simple, extended, fetched) = ((true, None), (false, None), (false, Some(5)));
     let refusal = b"E\0\0\0\x21SERROR\0VERROR\0C42501\0Mno\0Rx\0\0";
     for how in [simple, extended, fetched] {

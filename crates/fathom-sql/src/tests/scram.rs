@@ -44,7 +44,7 @@ fn login(server: impl FnOnce(&mut TcpStream) + Send + 'static) -> (String, bool)
 
 /// Whoever stands in the path can say that the login is over: who knows no password is not to be taken for the server (RFC 5802, section 3).
 #[test]
-fn a_server_that_does_not_prove_that_it_knows_the_password_is_refused() {
+fn scram_server_without_proof_is_refused() {
     let wrong = [&authentication(12, b"v=AAAA")[..], LET_IN].concat();
     // Without a signature, with a wrong one, and without a word of the login.
     for answer in [LET_IN.to_vec(), wrong, LET_IN[9..].to_vec()] {
@@ -73,7 +73,7 @@ fn a_server_that_does_not_prove_that_it_knows_the_password_is_refused() {
 
 /// The first login of a run was by SCRAM, and a later one asked for the password: it was sent in the clear, a dozen times (a stranger).
 #[test]
-fn a_server_that_has_proved_itself_is_not_sent_the_password() {
+fn scram_downgrade_gets_no_password() {
     let asks = [
         (authentication(3, b""), "asks for the password of me in the clear"),
         (authentication(5, b"salt"), "asks for the password of me by md5"),

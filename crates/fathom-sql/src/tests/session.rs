@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 #[test]
-fn an_answer_that_is_announced_too_long_is_not_waited_for() {
+fn oversized_answer_is_rejected_unread() {
     for tag in [b'T', b'D'] {
         let (done, until_done) = channel::<()>();
         let (login, server) = serve("?sslmode=disable", move |listener| {
@@ -85,7 +85,7 @@ const SEVEN: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\
 
 /// To parse and to plan the question of a look takes a server longer than to answer it.
 #[test]
-fn a_question_is_prepared_once_and_asked_of_many() {
+fn repeated_question_is_prepared_once() {
     let (login, server) = serve("?sslmode=disable", move |listener| {
         let mut stream = logged_in(&listener);
         let mut asked = || {
@@ -112,7 +112,7 @@ fn a_question_is_prepared_once_and_asked_of_many() {
 
 /// One that is ready before it has answered says nothing of what it was asked: it was taken for one that has no such backend.
 #[test]
-fn a_question_whose_answer_has_no_end_is_not_answered() {
+fn unfinished_answer_is_an_error() {
     for answer in [&SEVEN[..12], b""] {
         let (login, server) = serve("?sslmode=disable", move |listener| {
             let mut stream = logged_in(&listener);
@@ -131,7 +131,7 @@ fn a_question_whose_answer_has_no_end_is_not_answered() {
 
 /// A pooler has a backend answer that has prepared nothing, or knows no such requests at all.
 #[test]
-fn where_no_question_is_prepared_it_is_asked_as_it_is() {
+fn failed_prepare_falls_back_to_plain_query() {
     for code in ["26000", "42P05", "0A000"] {
         let (login, server) = serve("?sslmode=disable", move |listener| {
             let mut stream = logged_in(&listener);
@@ -161,7 +161,7 @@ fn where_no_question_is_prepared_it_is_asked_as_it_is() {
 /// `hostnossl` of `pg_hba.conf`: psql logs in, by the second of two tries (a stranger). Without TLS nothing is tried that a stricter mode, or
 /// a password that was asked for, forbids.
 #[test]
-fn who_prefers_tls_is_content_without_where_the_server_lets_nobody_in_by_it() {
+fn sslmode_prefer_falls_back_to_plaintext() {
     for (mode, asks_first, comes_again) in
         [("prefer", false, true), ("require", false, false), ("prefer", true, false)]
     {
@@ -196,7 +196,7 @@ fn who_prefers_tls_is_content_without_where_the_server_lets_nobody_in_by_it() {
 
 /// A postmaster that cannot begin a process answers so, and servers before version 7, and poolers: it was said to be another protocol.
 #[test]
-fn who_answers_the_question_for_tls_by_an_error_is_told_so() {
+fn error_reply_to_sslrequest_is_shown() {
     let fields = "SFATAL\0VFATAL\0C53300\0Msorry, too many clients already\0\0";
     let of_today = [b"E", &(fields.len() as u32 + 4).to_be_bytes()[..], fields.as_bytes()].concat();
     let says = "sorry, too many clients already (53300); ";
@@ -241,7 +241,7 @@ fn who_answers_the_question_for_tls_by_an_error_is_told_so() {
 /// A packet of `MySQL` that is 0x45 bytes long begins as an error of `PostgreSQL` does: its greeting was told as one, and its error was waited for
 /// until the time was over. What is too short to say anything was told as an error without words.
 #[test]
-fn what_begins_as_an_error_and_is_none_is_told_as_what_it_is() {
+fn lookalike_error_is_another_protocol() {
     let unknown = "does not speak PostgreSQL's protocol: asked whether it speaks TLS it answers 45 00 00 00";
     for (says, told) in [
         (&b"\x45\0\0\0\x0a8.4.3\0"[..], "does not speak PostgreSQL's protocol, but MySQL's"),
@@ -271,7 +271,7 @@ fn what_begins_as_an_error_and_is_none_is_told_as_what_it_is() {
 
 /// A limit of fathom's own was told as what the server had sent, and a capture was asked for.
 #[test]
-fn what_this_side_cannot_do_is_blamed_on_no_bytes() {
+fn own_limit_blames_no_received_bytes() {
     let login = serve("", |_| ()).0;
     let why = "a row of the answer is longer than fathom reads";
     let told = crate::login::broke(&login, &crate::violation::of_this_side(&why)).to_string();
@@ -291,7 +291,7 @@ fn error_message(severity: &str, code: &str, words: &str, routine: &str) -> Vec<
 
 /// "A pooler may not take startup options", of a login whose messages something had changed (a stranger).
 #[test]
-fn what_is_wrong_with_a_login_is_not_looked_for_in_its_options() {
+fn login_error_advice_matches_cause() {
     const SASL: &[u8] = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0";
     let invalid = "client selected an invalid SASL authentication mechanism";
     let options = "ignore_startup_parameters";
@@ -323,7 +323,7 @@ fn what_is_wrong_with_a_login_is_not_looked_for_in_its_options() {
 
 /// It had let nobody in: whoever stands between had said so, and the line named no server (a stranger).
 #[test]
-fn who_ends_a_session_that_was_asked_something_is_named() {
+fn session_end_names_server_and_cause() {
     for (code, routine, says) in [
         ("08P01", "CheckSASLAuth", "the server still waits for the login, and somebody else has said"),
         ("08P01", "", "a pooler or proxy between says so"),
@@ -353,7 +353,7 @@ fn who_ends_a_session_that_was_asked_something_is_named() {
 
 /// "As a server of another protocol does", of one that had let the user in a moment before (a stranger).
 #[test]
-fn a_server_that_has_let_somebody_in_is_of_the_right_kind() {
+fn earlier_login_rules_out_other_protocol() {
     for closes in [true, false] {
         let (mut login, server) = serve("?sslmode=disable", move |listener| {
             let first = logged_in(&listener);
@@ -386,7 +386,7 @@ fn a_server_that_has_let_somebody_in_is_of_the_right_kind() {
 
 /// The first login of a run was within TLS, and the next one's server has none: the session went on in the clear (a stranger).
 #[test]
-fn who_has_logged_in_within_tls_does_not_log_in_without() {
+fn encrypted_login_forbids_later_plaintext() {
     for has_been in [true, false] {
         let (_, config) = identity("localhost");
         let (mut login, server) = serve("?sslmode=prefer", move |listener| {

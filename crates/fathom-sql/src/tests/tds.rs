@@ -71,7 +71,7 @@ fn begin(login: Login) -> String {
 }
 
 #[test]
-fn a_login_that_is_refused_says_who_why_and_what_to_do() {
+fn refused_login_has_reason_and_remedy() {
     for (number, message, password, to_do) in [
         (18_456, "Login failed for user 'me'.", Some("hush"), "the right password by SQLCMDPASSWORD"),
         (18_456, "Login failed for user 'me'.", None, "give the password by SQLCMDPASSWORD"),
@@ -112,7 +112,7 @@ fn the_password_is_sent_as_tds_has_it() {
 }
 
 #[test]
-fn a_server_that_is_silent_or_leaves_has_one_line() {
+fn login_without_reply_is_one_line_error() {
     for leaves in [false, true] {
         let (mut login, server) = serve(None, move |mut stream| {
             message(&mut stream);
@@ -187,7 +187,7 @@ fn asked(answer: impl Fn(&mut TcpStream) + Send + 'static) -> Vec<String> {
 
 /// A proxy that doubles an answer: "it may be a bug of fathom's: report it with this line" (a stranger).
 #[test]
-fn what_comes_behind_a_whole_answer_is_told_as_that() {
+fn duplicate_answer_is_protocol_violation() {
     let (login, server) = serve(None, move |mut stream| {
         until_asked(&mut stream);
         let mut tokens = Tokens::default();

@@ -57,7 +57,7 @@ fn believed(parameters: &str, name: &str, own: Option<bool>) -> Result<(), Strin
 }
 
 #[test]
-fn require_is_verify_ca_where_a_file_of_roots_is_there() {
+fn require_with_roots_acts_as_verify_ca() {
     // Nothing to check by.
     believed("?sslmode=require", "localhost", None).unwrap();
     for mode in ["require", "verify-ca"] {
@@ -108,7 +108,7 @@ fn a_certificate_that_is_trusted_itself_is_believed() {
 
 /// It is over, whoever trusts it.
 #[test]
-fn a_certificate_whose_time_is_over_is_not_believed() {
+fn expired_certificate_is_refused() {
     let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
     parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn older_versions_and_tickets_are_refused_by_what_they_are() {
+    fn old_versions_and_tickets_are_refused() {
         let older = login(0).with_tds_version(TdsVersion::V7_1).encode();
         assert_eq!(Login::read(&older), Err(Refusal::Version { major: 7, minor: 1 }));
         let newer = login(0).with_tds_version(TdsVersion::V7_2).encode();

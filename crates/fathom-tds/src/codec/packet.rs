@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_refused_by_what_is_wrong_with_it() {
+    fn invalid_packet_is_refused_with_reason() {
         for (bytes, refusal) in [
             (b"GET / HTTP/1.1".to_vec(), Refusal::Kind(b'G')),
             (vec![1, 1, 0, 7, 0, 0, 1, 0], Refusal::PacketLength(7)),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_an_end_is_refused_before_it_fills_the_memory() {
+    fn endless_message_is_refused_at_limit() {
         let mut inbox = Inbox::default();
         let part = packet(1, 0, &vec![0; 32_000]);
         let taken = (0..).take_while(|_| {
@@ -272,7 +272,7 @@ mod tests {
     /// The smallest packets that there are: messages that are taken back, and a message of a byte a packet. Each byte is moved once
     /// at the most, whether much or little comes before it is read.
     #[test]
-    fn small_packets_make_no_more_work_than_their_bytes() {
+    fn small_packets_move_each_byte_at_most_once() {
         let (taken_back, one_byte) = (packet(1, 3, b""), packet(1, 0, b"a"));
         for small in [taken_back, one_byte] {
             for at_once in [4_096, 100_000, LONGEST_MESSAGE] {

@@ -100,7 +100,7 @@ mod tests {
     use tds_protocol::prelogin::{EncryptionLevel, PreLogin as Theirs};
 
     #[test]
-    fn another_implementation_s_is_read_and_it_reads_ours() {
+    fn prelogin_is_compatible_with_another_implementation() {
         for (theirs, ours) in [
             (EncryptionLevel::Off, Encryption::Off),
             (EncryptionLevel::On, Encryption::On),

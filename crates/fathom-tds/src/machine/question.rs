@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_asked_for_as_of_a_table_valued_function() {
+    fn rows_are_requested_by_table_function() {
         let source = |rows, letters, think_ns| Ok(Question::Rows(Source { rows, letters, think_ns }));
         assert_eq!(question("SELECT * FROM fathom_rows(1000, 200)"), source(1_000, 200, 0));
         assert_eq!(question("select * from dbo.Fathom_Rows( 5,0 , '1.5ms' );"), source(5, 0, 1_500_000));

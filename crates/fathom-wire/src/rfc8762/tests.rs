@@ -41,7 +41,7 @@ fn a_sender_writes_the_layout_of_the_rfc() {
 }
 
 #[test]
-fn what_was_reflected_is_told_from_what_was_sent() {
+fn reflected_and_sent_packets_are_distinguished() {
     assert!(!is_reflected(&SENT));
     assert!(!is_reflected(&[0; 44]), "a sender without a clock");
     assert!(!is_reflected(&SENT[..43]));
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn an_estimate_is_never_below_the_error_and_close_above_it(error_ns in 0..u64::MAX / 4) {
+    fn error_estimate_is_tight_upper_bound(error_ns in 0..u64::MAX / 4) {
         let estimate = ErrorEstimate::of(Some(error_ns));
         prop_assert!(estimate.multiplier > 0);
         prop_assert_eq!(ErrorEstimate::decode(estimate.encode()), estimate);
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_is_as_long_as_its_packet_and_says_what_was_sent(
+    fn reply_keeps_length_and_sender_fields(
         bytes in prop::collection::vec(any::<u8>(), 0..200), sequence: Option<u32>, ttl: u8,
         received_ns in 0..2_000_000_000 * NS, stay in 0..NS,
     ) {

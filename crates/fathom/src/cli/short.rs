@@ -104,7 +104,7 @@ mod tests {
 
     /// "What to send" had 93 lines.
     #[test]
-    fn each_group_of_the_help_of_probe_fits_a_screen() {
+    fn probe_help_groups_fit_one_screen() {
         let mut cli = shorten(Cli::command()).term_width(100);
         cli.build();
         let long =
@@ -124,7 +124,7 @@ mod tests {
     /// "not back at the end (--connect: the last two or more samples were refused), or", and below it "the recording
     /// stopped, 2 the command line": at 80 columns sentences broke where the source's lines end.
     #[test]
-    fn no_sentence_of_a_help_breaks_in_the_middle() {
+    fn help_sentences_stay_on_one_line() {
         fn check(command: &mut Command, path: &str) {
             for help in [command.get_after_help(), command.get_after_long_help()].into_iter().flatten() {
                 let text = help.to_string();

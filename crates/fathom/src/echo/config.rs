@@ -136,7 +136,7 @@ mod tests {
 
     /// A query of a hundred bytes draws gigabytes: whose, the operator says, or it is nobody's but this host's.
     #[test]
-    fn clients_of_sql_server_are_served_where_it_is_said_who_they_are() {
+    fn remote_tds_clients_need_allow_option() {
         let everybody: &[&[&str]] = &[
             &["--tds"],
             &["--tds", "0", "-l", "10.0.0.1:7"],

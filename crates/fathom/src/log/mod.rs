@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_means_nothing_is_refused_with_the_way_to_write_one() {
+    fn invalid_filter_error_shows_example() {
         for text in ["loud", "fathom_core=loud", "core=trace"] {
             let error = text.parse::<Filter>().expect_err(text);
             assert!(error.contains("as in info,fathom_core=trace"), "{text}: {error}");

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_is_held_holds_up_nobody_and_what_it_lost_is_told() {
+    fn blocked_terminal_drops_and_counts_lines() {
         let (hold, held) = mpsc::channel();
         let text = Arc::new(Mutex::new(Vec::new()));
         let mut writer = Writer::start(Box::new(Held(held, Arc::clone(&text)))).expect("a thread");

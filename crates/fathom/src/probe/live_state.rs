@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn beginning_anew_changes_what_is_shown_and_nothing_else() {
+    fn reset_changes_only_displayed_figures() {
         let mut state = LiveState::default();
         for s in 0..10 {
             state.sample(&sample(s, 900));

@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_recorded_is_not_said_to_be() {
+    fn hidden_lines_mention_recording_only_if_recorded() {
         assert_eq!(
             not_shown(2, true),
             "2 lines not shown: this terminal was too slow (the recording has all)"

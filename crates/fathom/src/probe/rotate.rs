@@ -175,7 +175,7 @@ mod tests {
 
     /// Of a recording that somebody had removed it was said that the next rotation begins another, in a run that was over before.
     #[test]
-    fn no_other_recording_begins_in_a_run_that_ends_before_the_next_boundary() {
+    fn rotation_needs_run_past_next_boundary() {
         for (line, expected) in [
             ("h --rotate 1d", true),
             ("h --rotate 1d --for 23h", false),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_for_rows_behind_a_ring_and_not_for_ever() {
+    fn rotation_waits_for_queued_rows_with_limit() {
         let config = from_line("h --rotate 1s").expect("it is valid");
         let mut rotating = Rotating::of(&config).expect("it is asked for");
         let deadline = Instant::now() + Duration::from_mins(1);

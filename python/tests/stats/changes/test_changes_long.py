@@ -29,7 +29,7 @@ def test_a_step_is_found_once_at_its_sample(size, within, at):
 
 
 @pytest.mark.parametrize(("factor", "within"), [(0.25, 3_000), (4.0, 1_000)])
-def test_a_tail_that_becomes_more_or_less_is_a_change_of_tail_not_of_level(factor, within):
+def test_tail_rate_change_is_tail_not_level(factor, within):
     at = 90_000
     rtt = np.concatenate([noise(LONG, 8, tail=0.01)[:at], noise(LONG, 9, tail=0.01 * factor)[at:]])
     (change,) = find_changes(rtt)
@@ -39,14 +39,14 @@ def test_a_tail_that_becomes_more_or_less_is_a_change_of_tail_not_of_level(facto
     assert (change.after_ns > change.before_ns) == (factor > 1)
 
 
-def test_a_change_of_level_is_not_taken_for_one_of_tail():
+def test_level_change_is_not_tail_change():
     rtt = noise(LONG, 10)
     rtt[100_250:] *= 1.5
     rtt[150_000:] /= 1.5
     assert [c.kind for c in find_changes(rtt)] == ["level", "level"]
 
 
-def test_a_burst_is_told_there_and_back_at_every_length():
+def test_burst_edges_are_found_at_every_length():
     """Windows of a hundred samples used to hide in a long series what a short one told."""
     for count in (2_000, LONG):
         rtt = noise(count, 11)

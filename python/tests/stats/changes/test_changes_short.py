@@ -34,7 +34,7 @@ def stepped(draw):
 
 @settings(max_examples=40, deadline=None)
 @given(stepped())
-def test_clear_steps_are_all_found_at_their_sample_and_nothing_else(case):
+def test_clear_steps_are_found_exactly(case):
     rtt, truth = case
     assert [change.index for change in find_changes(rtt)] == truth
 
@@ -51,7 +51,7 @@ def test_the_unit_does_not_matter(case, unit):
 
 @settings(max_examples=25, deadline=None)
 @given(stepped())
-def test_a_constant_delay_on_every_sample_moves_levels_and_no_change(case):
+def test_constant_offset_moves_levels_only(case):
     rtt, _ = case
     ours, moved = find_changes(rtt), find_changes(rtt + BASE / 4)
     assert [c.index for c in moved] == [c.index for c in ours]
@@ -60,7 +60,7 @@ def test_a_constant_delay_on_every_sample_moves_levels_and_no_change(case):
 
 @settings(max_examples=25, deadline=None)
 @given(stepped())
-def test_backwards_in_time_the_same_changes_with_before_and_after_exchanged(case):
+def test_reversed_series_has_mirrored_changes(case):
     rtt, _ = case
     ours, back = find_changes(rtt), find_changes(rtt[::-1])
     assert [len(rtt) - c.index for c in reversed(back)] == [c.index for c in ours]
@@ -106,7 +106,7 @@ def test_series_of_few_values(shape):
         assert (change.index, change.before_ns, change.after_ns) == (250, 5e6, 6e6)
 
 
-def test_a_brief_ramp_is_one_change_and_a_single_stall_none():
+def test_brief_ramp_is_one_change():
     rtt = steps([200, 200], [BASE, 1.3 * BASE], 2)
     rtt[197:203] = np.linspace(1.02, 1.28, 6) * BASE
     rtt[80] = 50 * BASE
@@ -138,7 +138,7 @@ def test_times_of_another_length_are_refused():
         find_changes(np.ones(10), at_ns=np.arange(9))
 
 
-def test_confidence_ranks_a_large_lasting_change_above_a_small_brief_one():
+def test_large_lasting_change_has_higher_confidence():
     rtt = steps([200, 30, 200, 200], [BASE, 1.02 * BASE, BASE, 1.5 * BASE], 6)
     found = find_changes(rtt)
     assert [c.index for c in found] == [200, 230, 430]

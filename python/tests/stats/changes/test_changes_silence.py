@@ -50,7 +50,7 @@ def test_days_rounding_loudness_and_tails_are_no_change(kind, monkeypatch):
 @pytest.mark.parametrize(("correlation", "white"), [(0.8, 0.0), (0.95, 0.0), (0.95, 0.25), (0.99, 0.5)])
 @pytest.mark.parametrize("count", [2_000, 41_000])
 @pytest.mark.parametrize("size", [0.2, 3 * 0.03])
-def test_a_lasting_step_of_a_fifth_or_of_three_deviations_is_told(
+def test_lasting_step_is_found_in_correlated_noise(
     correlation, white, count, size, monkeypatch
 ):
     at, hits = int(0.43 * count), 0
@@ -62,7 +62,7 @@ def test_a_lasting_step_of_a_fifth_or_of_three_deviations_is_told(
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_one_sample_more_never_changes_the_kind_of_search(seed, monkeypatch):
+def test_one_more_sample_keeps_all_changes(seed, monkeypatch):
     """The same series had 88 changes at 20,000 samples and none at 20,001, where two searches met. Later the
     known steps brought others with them, and one sample more added some: what is usual was told by samples
     cut off at four times the noise from one to the next, here nine tenths of a deviation.

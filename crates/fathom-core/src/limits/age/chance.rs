@@ -65,7 +65,7 @@ mod tests {
 
     /// In closed form: of one number it is what lies above it; of two the corner of a square; of many that are all 1/2 a half.
     #[test]
-    fn the_sum_of_uniform_numbers_is_irwins_and_halls() {
+    fn uniform_sum_matches_irwin_hall() {
         for share in [0.0, 0.3, 0.98] {
             assert!((late(&[share]) - (1.0 - share)).abs() < 1e-12);
             let rest: f64 = 2.0 - 2.0 * share;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_that_are_alike_are_no_chance_and_ages_of_all_kinds_are() {
+    fn only_exponential_ages_may_be_chance() {
         let lives = |ages: &[u64]| -> Vec<Life> {
             let life = |&age: &u64| Life { began_after_ns: 0, least_ns: age, most_ns: Some(age), how: None };
             ages.iter().map(life).collect()

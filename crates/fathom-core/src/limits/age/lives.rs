@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn deaths_of_one_age_are_a_limit_and_few_or_spread_ones_are_none() {
+    fn only_enough_clustered_deaths_are_a_limit() {
         let one_age = |n| (0..n).map(|i| life(60.0 + 0.1 * f64::from(i), true)).collect::<Vec<_>>();
         assert_eq!(window(&one_age(7), S), None, "too few");
         let found = window(&one_age(8), S).expect("a window");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_survived_without_a_limit_is_what_most_became() {
+    fn survived_age_is_reached_by_most() {
         let lives = [life(70.0, false), life(61.0, false), life(30.0, true), life(5.0, false)];
         assert_eq!(survived(&lives, 60 * S), Some((60 * S, 2, 3)));
         assert_eq!(survived(&[life(30.0, true)], 60 * S), Some((30 * S, 1, 1)));

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beginnings_are_further_apart_than_a_moment_and_uneven() {
+    fn start_gaps_vary_above_a_minimum() {
         for up_to_s in [1, 12, 600, 43_200] {
             let pace = Pace::of(up_to_s * S);
             let apart: Vec<u64> = (0..200).map(|n| pace.apart_ns(7, n)).collect();

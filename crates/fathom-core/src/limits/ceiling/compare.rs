@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_packets_are_the_paths_doing_where_more_is_lost_than_below() {
+    fn held_back_needs_joined_packets_and_loss() {
         let windows = |joined: f64, loss: f64| vec![Measured { due: 100, loss, delay_ns: 1, joined }; 20];
         let below = windows(0.0, 0.000_5).repeat(5);
         assert_eq!(held_back(&below, &windows(0.38, 0.005), SURE), Some(Began::HeldBack));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_not_worse_and_what_lasts_is() {
+    fn only_lasting_change_is_worse() {
         let below = windows(&[1; 40], 0.0);
         let moment: Vec<u64> = (0..20).map(|n| if n < 5 { 900 } else { 1 }).collect();
         assert_eq!(worse(&below, &windows(&moment, 0.0), SURE), None);

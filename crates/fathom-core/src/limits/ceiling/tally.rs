@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_is_what_was_sent_and_what_was_refused() {
+    fn due_equals_sent_plus_refused() {
         let seen = tally(|n| (n % 4 > 0).then_some(0));
         assert_eq!((seen.due(), seen.sent(), seen.refused(), seen.answered()), (200, 150, 50, 150));
         assert!(seen.kept() && seen.lost() == 50 && seen.windows.len() == 20);
@@ -256,7 +256,7 @@ mod tests {
 
     /// 1 to 100 ms, each twice.
     #[test]
-    fn quantiles_are_the_smallest_that_so_many_do_not_exceed() {
+    fn percentiles_are_nearest_rank() {
         let all = Delays { p50_ns: 50 * MS, p99_ns: 99 * MS, max_ns: 100 * MS };
         assert_eq!(tally(|_| Some(0)).delays, Some(all));
         assert_eq!(tally(|_| None).delays, None);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_in_which_this_host_was_late_say_nothing() {
+    fn windows_with_late_host_are_excluded() {
         let seen = tally(|n| Some(if (50..60).contains(&n) { 21 * MS } else { 0 }));
         assert!(seen.kept() && seen.measured().len() == 19, "{seen:?}");
         assert!(!tally(|n| Some(if n > 100 { 21 * MS } else { 0 })).kept());

@@ -8,7 +8,7 @@ fn wrong(text: &str) -> String {
 }
 
 #[test]
-fn a_file_that_says_nothing_is_the_simplest_client() {
+fn empty_policy_file_gives_defaults() {
     assert_eq!(Policy::parse("p.toml", ""), Ok(Policy::default()));
     let policy = Policy::parse("p.toml", "[retry]\n[breaker]\n").expect("sound");
     assert_eq!((policy.retry, policy.breaker), (Some(Retry::default()), Some(BreakerRule::default())));
@@ -100,7 +100,7 @@ fn every_key_is_read() {
 
 /// Each says where, what, and what to do.
 #[test]
-fn what_contradicts_itself_is_one_line_with_its_place() {
+fn contradiction_error_has_place_and_remedy() {
     for (text, place, what, remedy) in [
         (
             "[recovery]\nevery = \"1s\"",
@@ -175,7 +175,7 @@ fn what_contradicts_itself_is_one_line_with_its_place() {
 }
 
 #[test]
-fn what_cannot_be_read_is_one_line_with_its_place() {
+fn parse_error_has_its_place() {
     for (text, place, what) in [
         ("[pool]\nsize = 5", "p.toml:2:1: ", "unknown key `size`, expected one of `min`, `max`"),
         ("[retries]\n", "p.toml:1:2: ", "unknown key `retries`, expected one of `request`, `retry`"),
@@ -211,7 +211,7 @@ fn what_cannot_be_read_is_one_line_with_its_place() {
 
 /// Every key with a value of every wrong kind: the message has its place, and no word of the parser's.
 #[test]
-fn a_value_of_the_wrong_kind_is_told_in_the_words_of_the_file() {
+fn wrong_type_error_hides_parser_terms() {
     const KEYS: [&str; 35] = [
         "request",
         "request.size",

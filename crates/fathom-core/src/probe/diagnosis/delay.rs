@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_for_a_host_to_run_was_on_no_way() {
+    fn host_pauses_are_subtracted_from_each_direction() {
         let told = |stamps, paused, local| match of_four_seconds(stamps, paused, local) {
             EventKind::DelayEnded { verdict, direction, forward_ns, back_ns, confidence, .. } => {
                 let seconds = |ns: Option<u64>| ns.map(|ns| (ns + 50 * MS) / (100 * MS));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_grows_and_empties_is_one_delay() {
+    fn growing_and_draining_queue_is_one_delay() {
         let mut delay = Delay::default();
         let mut told = Vec::new();
         for seq in 0..200 {
@@ -336,7 +336,7 @@ mod tests {
 
     /// A stopped probe reads what came long before: told as a queue on the way back, with high confidence.
     #[test]
-    fn what_this_host_slept_through_is_no_delay_of_the_path() {
+    fn local_sleep_is_not_path_delay() {
         let mut delay = Delay::default();
         let mut told = Vec::new();
         // Back to back, from 1 s on; this host sleeps after the hundredth, which is known 20 ms after it wakes.

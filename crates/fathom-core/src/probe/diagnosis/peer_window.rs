@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_until_an_echo_may_have_been_sent_again_or_a_window_is_out() {
+    fn room_ends_at_full_window_or_retransmission() {
         let mut window = calm();
         assert_eq!([10, 11].map(|out| window.room(out, 64)), [Room::Likely, Room::NotKnown]);
         assert_eq!(
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_that_leaves_behind_what_waited_with_it_came_alone() {
+    fn echo_leaving_a_waiting_request_came_alone() {
         let (window, now) = (calm(), 5_000 * MS);
         let alone = |oldest| window.came_alone(now, 7, oldest);
         assert!(alone(Some((8, now - 69 * MS))));

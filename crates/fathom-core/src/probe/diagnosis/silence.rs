@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_counts_as_alone_only_before_a_lost_echo_could_have_been_sent_again() {
+    fn acknowledgement_is_alone_only_before_retransmission() {
         // A later request is still unacknowledged, as one is at any time (a delayed acknowledgement).
         let acked = TcpInfo { bytes_acked: 641, unacked: 1, ..OPEN };
         assert_eq!(seen(&[(201, OPEN)]).acknowledged(), Acknowledged::No);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overtook_before_the_silence_says_nothing_of_it() {
+    fn reordering_before_silence_is_ignored() {
         // The view before the first look is older than the last echo, whose gap was filled since.
         let filled = TcpInfo { rcv_ooopack: 6, bytes_received: 704, data_segs_in: 12, ..OPEN };
         let silence = seen(&[(201, filled), (450, filled)]);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_counts_from_when_others_are_known_to_pass() {
+    fn transmissions_count_after_others_pass() {
         let mut silence = Silence::default();
         for (echoed, transmissions, since) in [
             (false, 2, false),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_that_came_again_are_counted_by_what_they_did_not_add() {
+    fn repeated_segments_exclude_new_data() {
         let again = |n: u32| TcpInfo { data_segs_in: 10 + n, ..OPEN };
         assert_eq!(seen(&[(201, again(1)), (450, again(1)), (700, again(3))]).came_again(), Some(3));
         // One that waits behind a gap is new, and one that fills it too.

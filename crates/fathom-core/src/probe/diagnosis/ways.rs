@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_is_late_by_what_it_took_longer_than_usual() {
+    fn each_direction_is_compared_with_usual() {
         let late =
             |first| usual().late(&first).map(|late| (late.forward_ns / MS as u64, late.back_ns / MS as u64));
         assert_eq!(late(sample(1, 100, 3_101, 3_101, 3_102)), Some((3_000, 0)));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_that_no_silence_has_room_for_are_those_of_a_clock_that_was_set() {
+    fn impossible_delays_mean_a_clock_step() {
         // Row 12: a way that took 16.5 s within 6.5 s.
         for step in [-10_000, -4_000, 4_000, 10_000] {
             let first = sample(1, 100, 101 + step, 101 + step, 6_602);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_late_echo_a_kernel_may_still_wait_and_no_way_is_named() {
+    fn echo_after_late_echo_is_not_calm() {
         let mut ways = usual();
         ways.came(sample(1, 100, 2_001, 2_001, 4_002), false);
         let late =
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_tells_which_of_the_missing_datagrams_arrived() {
+    fn count_tells_how_many_datagrams_arrived() {
         let counted = |frames| {
             let mut first = sample(10, 900, 901, 901, 902);
             first.stamps.frames = frames;
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(usual().counted(&other, true), None, "another reflector's count");
     }
     #[test]
-    fn a_number_that_is_the_samples_own_may_be_no_count() {
+    fn count_equal_to_sequence_is_ambiguous() {
         let counted = |frames| {
             let mut first = sample(10, 900, 901, 901, 902);
             first.stamps.frames = frames;

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn one_dead_address_is_tried_once_whatever_the_number_of_lanes() {
+    fn lanes_share_one_address_failure() {
         let mut addresses = Addresses::default();
         addresses.resolved(vec![address(1), address(2)]);
         // Four lanes began with the same address before any failed.
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_have_failed_there_is_none_to_try() {
+    fn no_address_remains_after_all_fail() {
         let mut addresses = Addresses::default();
         addresses.resolved(vec![address(1), address(2), address(3)]);
         assert!(addresses.failed(address(1)));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_that_served_is_kept_while_the_name_has_it() {
+    fn working_address_is_kept_while_resolved() {
         let mut addresses = Addresses::default();
         addresses.resolved(vec![address(1), address(2)]);
         addresses.worked(address(2));

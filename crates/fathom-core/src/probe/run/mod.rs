@@ -341,7 +341,7 @@ mod tests {
 
     /// What a peer that does not echo sends, after which the connection is ended here, is in its explanation.
     #[test]
-    fn an_end_for_what_is_no_echo_is_explained_by_that() {
+    fn non_echo_close_is_explained() {
         let settings = Settings { reconnect: false, ..Settings::new(vec!["a:7".to_owned()]) };
         let mut probe = Probe::new(settings, Worker::alone(1), START);
         probe.start(START.mono_ns);

@@ -68,7 +68,7 @@ fn told(events: &[Event]) -> Outages {
 /// From the last byte to the connection that answers again; the peer was back at the earliest when the latest attempt that
 /// failed was begun.
 #[test]
-fn an_outage_is_from_the_last_byte_to_the_connection_that_answers_again() {
+fn outage_spans_last_byte_to_answering_connection() {
     let outages = told(&[
         opening(1),
         opened(1, 0),
@@ -126,7 +126,7 @@ fn a_connection_that_answers_nothing_ends_no_outage() {
 }
 
 #[test]
-fn a_silence_that_lasts_to_the_end_is_an_outage_and_one_that_is_over_is_none() {
+fn only_silence_to_the_end_is_outage() {
     let stall = EventKind::StallBegan { seq: 4, outstanding: 1, threshold_ns: S };
     let over = EventKind::StallEnded { duration_ns: S, samples: 1, recovered: true, retransmits: None };
     let end = closed(12, 0, ClosingCause::Finished, 4, Some(8));
@@ -157,7 +157,7 @@ fn weeks_of_outages_take_bounded_memory() {
 /// A server closes what is idle for a second, and samples are due every three: each connection between was there and was asked
 /// nothing. Three outages of 2.2 s were told of a path that answered every sample.
 #[test]
-fn a_connection_that_stood_and_was_asked_nothing_was_there() {
+fn unused_connection_is_not_an_outage() {
     let unasked = |at_s: u64, connection, age_ns| {
         let cause = ClosingCause::PeerClosed;
         let kind = EventKind::ConnectionClosed {

@@ -5,7 +5,7 @@ use super::*;
 
 /// Row 1 of issue 14: such a recording was told as "nothing happened", with high confidence.
 #[test]
-fn a_stall_that_goes_on_when_the_probe_closes_the_connection_is_told() {
+fn unfinished_stall_at_close_is_reported() {
     let [began, _] = stall(100 * S, 0, 5 * S, false);
     let events = [
         opened(0, 0),
@@ -30,7 +30,7 @@ fn a_stall_that_goes_on_when_the_probe_closes_the_connection_is_told() {
 
 /// Row 15 of issue 14: a run that lost a third of its datagrams was told as "nothing happened".
 #[test]
-fn datagrams_that_were_lost_are_told_with_their_way() {
+fn lost_datagrams_are_reported_with_direction() {
     let lost = |at, id, forward: u64, backward: u64, unknown: u64| {
         let fields = json!({"forward": forward, "backward": backward, "unknown": unknown, "duplicates": 1, "reordered": 2});
         event(at, Some(id), "loss.attributed", &fields)
@@ -119,7 +119,7 @@ fn an_echo_that_was_changed_is_not_unanswered() {
 
 /// A server that sends a byte each 20 ms: 5 echoes came in 6.9 s and 55 did not, and the account spoke of one echo.
 #[test]
-fn what_waits_for_a_slow_server_at_its_end_is_told_with_the_delay() {
+fn waiting_samples_are_reported_with_delay() {
     let began = json!({"seq": 0, "rtt_ns": 1_300_000_000_u64, "threshold_ns": S});
     let evidence =
         json!({"sent": 60, "answered": 5, "last_answered_seq": 4, "outstanding": 55, "silent_ns": 8_000_000});
@@ -148,7 +148,7 @@ fn what_waits_for_a_slow_server_at_its_end_is_told_with_the_delay() {
 /// A queue that filled over ten minutes, to 3.8 s with a median of 162 ms, was told as "nothing happened": what counts as late
 /// grows with what is usual.
 #[test]
-fn round_trips_that_grow_slowly_are_told_though_none_was_late_against_the_one_before() {
+fn gradual_rtt_rise_is_reported() {
     let base = opened(0, 0).at.as_nanosecond() as i64;
     let account = |events: &[Event], rtt_ms: &dyn Fn(f64) -> f64| {
         let mut gatherer = Gatherer::new(events);
@@ -202,7 +202,7 @@ fn round_trips_that_grow_slowly_are_told_though_none_was_late_against_the_one_be
 /// The probe was stopped, and its run ended when it went on: nobody told it of the pause before its connection was closed. Of seven
 /// rows in a run of that kind one was late, and the account spoke of a queue.
 #[test]
-fn a_delay_without_an_end_that_waited_for_hosts_is_not_told() {
+fn unfinished_delay_from_host_pauses_is_omitted() {
     let began = json!({"seq": 3, "rtt_ns": 3_900_000_000_u64, "threshold_ns": S});
     let pause = |at, host: &str| event(at, None, "pause", &json!({"host": host, "duration_ns": 2 * S}));
     let late = event(13_900_000_000, Some(0), "delay.began", &began);
@@ -228,7 +228,7 @@ fn a_delay_without_an_end_that_waited_for_hosts_is_not_told() {
 
 /// A starved probe: it did not run for nine tenths of four seconds, in pauses of 45 ms, and its round trips rose from 1 to 450 ms.
 #[test]
-fn round_trips_that_rose_while_a_host_did_not_run_are_not_told_of_the_path() {
+fn rtt_rise_excludes_host_pauses() {
     const MS: u64 = 1_000_000;
     let account = |paused_ms: u64| {
         let pause = json!({"host": "local", "duration_ns": paused_ms * MS, "reason": "host_scheduling"});

@@ -51,7 +51,7 @@ fn told_with_late_echoes(events: &[Event]) -> Vec<Line> {
 
 /// The second one said "round trips fell without a silence ... Verdict: delayed".
 #[test]
-fn late_echoes_of_a_stall_that_was_over_before_a_seam_are_those_of_the_stall() {
+fn late_echoes_after_rotation_belong_to_stall() {
     let over = json!({"verdict": "path_down", "confidence": "low"});
     let lines = told(&first(&over, true));
     has(
@@ -75,7 +75,7 @@ fn late_echoes_of_a_stall_that_was_over_before_a_seam_are_those_of_the_stall() {
 }
 
 #[test]
-fn a_stall_that_is_explained_after_a_seam_is_explained_there() {
+fn late_explanation_appears_in_next_recording() {
     let over = json!({});
     let lines = told(&first(&over, false));
     has(&lines[1], &["The next recording says why"]);
@@ -92,7 +92,7 @@ fn a_stall_that_is_explained_after_a_seam_is_explained_there() {
 }
 
 #[test]
-fn a_stall_that_goes_on_over_a_seam_is_explained_where_it_ends() {
+fn ongoing_stall_defers_explanation_to_next_recording() {
     let mut events = first(&Value::Null, false);
     events.retain(|event| !matches!(event.kind, EventKind::StallEnded { .. }));
     let lines = told(&events);
@@ -102,7 +102,7 @@ fn a_stall_that_goes_on_over_a_seam_is_explained_where_it_ends() {
 
 /// What a recording from before this was carried, or one whose stall nobody saw, has of the time before it is nobody's slow path.
 #[test]
-fn what_was_sent_before_a_recording_began_is_no_level_of_it() {
+fn earlier_samples_do_not_set_levels() {
     let mut events = second(&json!({}));
     if let EventKind::RecordingContinues { carried, .. } = &mut events[0].kind {
         carried.connections[0].stall_over = None;
@@ -114,7 +114,7 @@ fn what_was_sent_before_a_recording_began_is_no_level_of_it() {
 
 /// The second one said nothing of it, or that round trips had fallen without one that was late.
 #[test]
-fn a_delay_over_a_seam_is_told_before_it_and_whole_after_it() {
+fn path_delay_across_rotation_appears_in_both() {
     let began = json!({"seq": 7, "rtt_ns": S, "threshold_ns": 200_000_000});
     let ended = |verdict: &str| json!({"duration_ns": 9 * S, "samples": 800, "most_ns": 2 * S, "verdict": verdict, "confidence": "low"});
     let seam = json!({"next": "b", "previous": "a", "samples": 400, "not_sent": 0,

@@ -64,7 +64,7 @@ impl Path {
 }
 
 #[test]
-fn an_answer_is_a_sample_with_bounded_differences_of_the_clocks() {
+fn answer_gives_one_way_times_and_bound() {
     let mut path = Path::new(Reflector::Stateful);
     let packet = path.send(1_000);
     let answer = path.reflect(packet, 0, 1_000);
@@ -77,7 +77,7 @@ fn an_answer_is_a_sample_with_bounded_differences_of_the_clocks() {
 }
 
 #[test]
-fn without_two_clocks_that_follow_utc_there_is_no_difference_of_them() {
+fn one_way_times_need_synchronised_clocks() {
     let ptp = ErrorEstimate { format: TimeFormat::Ptp, ..ErrorEstimate::of(Some(2_000)) };
     let none = ErrorEstimate { multiplier: 0, ..ErrorEstimate::of(Some(2_000)) };
     for (local_error_ns, remote) in [
@@ -97,7 +97,7 @@ fn without_two_clocks_that_follow_utc_there_is_no_difference_of_them() {
 }
 
 #[test]
-fn what_repeats_another_time_or_number_is_not_ours() {
+fn mismatched_answer_is_foreign() {
     let mut path = Path::new(Reflector::Stateful);
     let packet = path.send(1_000);
     let answer = path.reflect(packet, 0, 1_000);
@@ -111,7 +111,7 @@ fn what_repeats_another_time_or_number_is_not_ours() {
 }
 
 #[test]
-fn the_reflectors_count_tells_the_way_of_a_loss_once_it_is_one() {
+fn loss_direction_needs_a_real_counter() {
     for (reflector, counted, expected) in [
         // The second is lost on the way back, and only a third that counts less than its number shows the counter.
         (Reflector::Unsure, [Some(0), None, Some(2), None, Some(3)], (1, 1, 0)),

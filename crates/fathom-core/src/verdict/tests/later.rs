@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_echo_that_waits_for_lost_acknowledgements_was_not_lost_on_the_way_back() {
+fn echo_awaiting_acknowledgements_is_not_return_loss() {
     // Heavy loss on the way there: the reflector received the request, and its kernel held the echo back until it knew
     // that what it had sent before had come. It sent that again, and here it came again.
     let received = same(Standing::Open, 60);
@@ -25,7 +25,7 @@ fn an_echo_that_waits_for_lost_acknowledgements_was_not_lost_on_the_way_back() {
 }
 
 #[test]
-fn what_waited_for_a_host_to_run_was_not_lost_on_a_way() {
+fn host_pause_removes_the_direction() {
     // The way there was cut, and then this process did not run: the echo waited here.
     let facts = Facts { local_pause_ns: 4 * S, late: late(900, 4_100), timeouts: 2, ..STALLED };
     let (verdict, direction, _) = told(&facts);
@@ -39,7 +39,7 @@ fn what_waited_for_a_host_to_run_was_not_lost_on_a_way() {
 }
 
 #[test]
-fn an_echo_that_a_stopped_reflector_had_stamped_was_not_lost_on_the_way_back() {
+fn pause_after_stamp_is_no_return_loss() {
     let back = Facts { late: late(1, 4_900), ..STALLED };
     assert_eq!(told(&back), (Verdict::PathDown, Some(Direction::Return), Some(Confidence::Medium)));
     let later = |paused_ms: u64, apart_ms: u64| {
@@ -69,7 +69,7 @@ fn an_echo_that_a_stopped_reflector_had_stamped_was_not_lost_on_the_way_back() {
 }
 
 #[test]
-fn of_a_pause_and_a_loss_on_the_way_back_the_longer_explains() {
+fn longer_of_pause_and_loss_explains() {
     let both = |pause_ms, back_ms| Facts {
         remote_pause: Some(RemotePause { ns: pause_ms * MS, waited: Some(true) }),
         late: late(pause_ms, back_ms),
@@ -80,7 +80,7 @@ fn of_a_pause_and_a_loss_on_the_way_back_the_longer_explains() {
 }
 
 #[test]
-fn a_reflector_that_ran_before_the_connection_was_made_took_nobodys_place_during_it() {
+fn older_process_is_not_a_replacement() {
     // Nothing was ever echoed on it: who served an earlier one is known, and that is gone.
     let successor = Some(reported(Standing::NotKnown, 0, SUCCESSOR, 50));
     let facts = Facts { ever_answered: false, fresh: Fresh::Echoed, reported: successor, ..DEAD };
@@ -90,7 +90,7 @@ fn a_reflector_that_ran_before_the_connection_was_made_took_nobodys_place_during
 }
 
 #[test]
-fn that_others_pass_after_the_end_does_not_show_that_they_would_have_before() {
+fn echo_after_end_leaves_path_possible() {
     let facts = Facts { fresh: Fresh::Echoed, ..DEAD };
     assert_eq!(told(&facts), (Verdict::FlowForgotten, None, Some(Confidence::Medium)));
     // What was large was lost on the way, and passed again: a fresh one was echoed then, and the kernel, which waits twice
@@ -102,7 +102,7 @@ fn that_others_pass_after_the_end_does_not_show_that_they_would_have_before() {
 }
 
 #[test]
-fn another_process_after_a_silence_in_which_others_were_lost_too_may_be_a_second_fault() {
+fn new_process_after_shared_loss_is_ambiguous() {
     let udp = Facts { answered_by: Some(SUCCESSOR), timeouts: 0, retransmits: None, ..STALLED };
     assert_eq!(told(&udp), (Verdict::PeerDown, None, Some(Confidence::Medium)));
     let restarted = Facts { reported: Some(reported(Standing::NotKnown, 0, SUCCESSOR, 3)), ..DEAD };
@@ -115,7 +115,7 @@ fn another_process_after_a_silence_in_which_others_were_lost_too_may_be_a_second
 }
 
 #[test]
-fn an_echo_that_could_not_have_come_before_the_end_was_not_lost_by_then() {
+fn request_read_near_end_gives_no_direction() {
     // The way there was cut; the last retransmission got through 100 ms before the kernel gave up.
     let read = |before_ms| {
         let ago = Some(S + before_ms * MS);
@@ -130,7 +130,7 @@ fn an_echo_that_could_not_have_come_before_the_end_was_not_lost_by_then() {
 }
 
 #[test]
-fn where_others_passed_during_the_silence_and_were_lost_too_it_may_have_been_the_flow_or_the_path() {
+fn partial_loss_is_flow_or_path() {
     // A flow was forgotten, and the path was cut soon after.
     let flow = Facts { fresh: Fresh::NoAnswer, reported: same(Standing::Open, 59), ..DEAD };
     // Others were lost, passed again, and the flow was silent on.
@@ -145,7 +145,7 @@ fn where_others_passed_during_the_silence_and_were_lost_too_it_may_have_been_the
 /// What a reflector calls so long ago is counted from its answer, and a reply may be held up: the answer was given at any time
 /// between the question and the reply. What is said holds for each of those times.
 #[test]
-fn a_reply_that_was_held_up_makes_nothing_surer() {
+fn delayed_reply_never_raises_confidence() {
     let ends = [
         DEAD,
         BROKEN,

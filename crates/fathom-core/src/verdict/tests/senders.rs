@@ -19,7 +19,7 @@ const GOES_ON: Facts = Facts { outcome: Outcome::GoesOn, ..DEAD };
 const QUIET: Facts = Facts { timeouts: 0, retransmits: None, tells_pauses: false, ..STALLED };
 
 #[test]
-fn a_gateway_that_does_not_answer_and_an_interface_without_a_carrier_are_the_path() {
+fn missing_gateway_or_carrier_is_the_path() {
     let cases = [
         (SaidBy::NoGateway(ROUTER), "gateway 10.78.1.254 did not answer"),
         (SaidBy::NoCarrier, "has no carrier"),
@@ -46,7 +46,7 @@ fn a_gateway_that_does_not_answer_and_an_interface_without_a_carrier_are_the_pat
 }
 
 #[test]
-fn a_host_that_a_router_or_nobody_on_the_own_network_finds_may_be_gone_or_cut_off() {
+fn unreachable_host_is_down_or_cut_off() {
     let cases = [
         (SaidBy::Between(ROUTER), "10.78.1.254 says that it does not reach"),
         (SaidBy::NoNeighbour, "on this host's own network, and nobody there answers"),
@@ -60,7 +60,7 @@ fn a_host_that_a_router_or_nobody_on_the_own_network_finds_may_be_gone_or_cut_of
 }
 
 #[test]
-fn a_refusal_by_another_address_than_the_targets_is_no_word_of_the_host() {
+fn third_party_refusal_is_not_the_host() {
     let between = SaidBy::Between(ROUTER);
     let dead = met(Fresh::Refused, between, &DEAD);
     assert_eq!(told(&dead), (Verdict::PathDown, None, Some(Confidence::Medium)));
@@ -74,7 +74,7 @@ fn a_refusal_by_another_address_than_the_targets_is_no_word_of_the_host() {
 }
 
 #[test]
-fn port_unreachable_is_the_hosts_word_where_it_comes_from_the_host() {
+fn port_unreachable_verdict_depends_on_sender() {
     let ended = Facts {
         outcome: Outcome::Closed(C::Unreachable),
         port_unreachable: true,
@@ -92,7 +92,7 @@ fn port_unreachable_is_the_hosts_word_where_it_comes_from_the_host() {
 }
 
 #[test]
-fn who_knows_no_way_or_forbids_it_is_named() {
+fn no_route_or_filter_names_the_sender() {
     for (fresh, said_by, words) in [
         (Fresh::NoRoute, SaidBy::ThisHost, "this host knows no way there"),
         (Fresh::NoRoute, SaidBy::Between(ROUTER), "the router 10.78.1.254 knows no way there"),
@@ -107,7 +107,7 @@ fn who_knows_no_way_or_forbids_it_is_named() {
 
 /// No local port is free, say: that is nothing about the way, nor did anybody end what was never begun.
 #[test]
-fn a_fresh_connection_that_this_host_could_not_begin_says_nothing_of_the_path() {
+fn local_connect_failure_is_not_the_path() {
     let dead = met(Fresh::Failed, SaidBy::ThisHost, &DEAD);
     assert_eq!(verdict(&dead), Verdict::Unknown);
     says(&dead, "this host itself could not begin a fresh connection");

@@ -33,7 +33,7 @@ fn what_was_published_of_a_zone_is_met() {
 }
 
 #[test]
-fn the_closed_form_agrees_with_drawing_from_the_model() {
+fn closed_form_matches_simulated_draws() {
     let model =
         RoundTrip { min_ns: 1e5, shape: 1.7, scale_ns: 2e4, spike_probability: 0.2, spike_mean_ns: 9e4 };
     let mut random = rand_pcg::Pcg64::seed_from_u64(7);
@@ -86,7 +86,7 @@ fn one_figure_or_two_or_five_will_do() {
 }
 
 #[test]
-fn figures_that_break_a_law_are_named_with_it() {
+fn impossible_figures_name_the_violated_law() {
     // The article's cross-region row as first published.
     let error = RoundTrip::fit(&published(4_587.0, 2_250.0, 3_800.0, 5_100.0)).unwrap_err();
     assert!(error.contains("min 4587 us is above p95 3800 us"), "{error}");
@@ -116,7 +116,7 @@ fn figures_that_break_a_law_are_named_with_it() {
 }
 
 #[test]
-fn one_way_of_the_model_has_half_of_the_mean() {
+fn one_way_mean_is_half_round_trip() {
     let model = RoundTrip::fit(&published(554.0, 675.0, 950.0, 1_250.0)).unwrap();
     let way = model.way();
     way.validate().unwrap();

@@ -29,7 +29,7 @@ fn world(events: Vec<(u64, Event)>) -> World {
 }
 
 #[test]
-fn a_paused_host_gets_and_sends_afterwards_in_order() {
+fn paused_host_delivers_later_in_order() {
     let mut world = world(vec![(10 * MS, Event::HostPause { host: "b".into(), duration_ns: 20 * MS })]);
     let mut out = Output::default();
     world.packet_in(8 * MS, A, udp(1, 2, 1), &mut out);
@@ -60,7 +60,7 @@ fn two_pauses_end_with_the_later_one() {
 }
 
 #[test]
-fn a_path_changes_for_a_while_or_for_good() {
+fn path_change_is_temporary_or_permanent() {
     let change = |added_ns, duration_ns| Event::PathChange { path: "ab".into(), added_ns, duration_ns };
     let mut world = world(vec![(10 * MS, change(500_000, Some(10 * MS))), (40 * MS, change(-300_000, None))]);
     let mut out = Output::default();
@@ -223,7 +223,7 @@ fn a_syn_makes_an_old_five_tuple_new() {
 }
 
 #[test]
-fn events_about_what_is_not_there_are_refused_and_change_nothing() {
+fn events_for_unknown_targets_change_nothing() {
     let mut world = world(Vec::new());
     let mut out = Output::default();
     let cut = Event::LinkCut { path: "zz".into(), direction: Direction::Both, duration_ns: None };

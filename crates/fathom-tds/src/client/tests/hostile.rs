@@ -75,7 +75,7 @@ fn a_prelogin_without_an_end_fills_no_memory() {
 }
 
 #[test]
-fn a_row_that_somebody_wants_to_read_has_a_bound() {
+fn kept_row_has_size_limit() {
     let mut client = asked();
     client.keep_rows(true);
     let columns = [0x81, 1, 0, 0, 0, 0, 0, 0, 0, 0xA5, 0xFF, 0xFF, 0];
@@ -100,7 +100,7 @@ fn a_row_that_somebody_wants_to_read_has_a_bound() {
 }
 
 #[test]
-fn a_reply_of_nothing_but_columns_needs_no_deep_stack() {
+fn many_empty_column_lists_need_little_stack() {
     let bytes =
         reply(&[[0x81, 0xFF, 0xFF].repeat(10_000), [&[0xFD][..], &[0; 12]].concat()].concat(), 32_767);
     // As much as a loop needs, and ten thousand calls within each other do not have.

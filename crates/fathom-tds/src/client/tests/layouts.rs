@@ -241,7 +241,7 @@ fn of_a_long_value_nothing_is_kept() {
 proptest! {
     /// Any table of any types, however its stream is cut into packets and pieces, and its rows are taken: the same rows, and the same end.
     #[test]
-    fn however_it_is_cut_the_outcome_is_the_same(
+    fn chunking_does_not_change_the_outcome(
         picks in prop::collection::vec(0_usize..1_000, 1..12),
         values in prop::collection::vec(prop::collection::vec((any::<bool>(), 0_usize..10), 1..12), 0..12),
         names_nulls in any::<bool>(),

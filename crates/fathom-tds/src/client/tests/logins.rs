@@ -11,7 +11,7 @@ use tds_protocol::prelogin::{EncryptionLevel, PreLogin};
 use tds_protocol::sql_batch::SqlBatch;
 
 #[test]
-fn what_is_said_is_as_another_implementation_says_it() {
+fn requests_match_another_implementation() {
     let theirs = Login7::new()
         .with_sql_auth("reader", "hush€")
         .with_app_name("a program")
@@ -141,7 +141,7 @@ fn to_the_login() -> Client {
 }
 
 #[test]
-fn the_first_error_says_why_a_login_is_refused() {
+fn first_error_explains_refused_login() {
     let mut tokens = Tokens::default();
     tokens.error(4_060, "Cannot open database \"sales\" requested by the login. The login failed.");
     tokens.error(18_456, "Login failed for user 'reader'.");
@@ -153,7 +153,7 @@ fn the_first_error_says_why_a_login_is_refused() {
 }
 
 #[test]
-fn a_server_that_sends_its_clients_elsewhere_says_where() {
+fn redirecting_server_names_its_target() {
     // MS-TDS 2.2.7.9, type 20: a length, protocol 0, a port, a name; the old value is empty.
     let name: Vec<u8> = "db7.example".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let value = [&[0_u8][..], &11_000_u16.to_le_bytes(), &11_u16.to_le_bytes(), &name].concat();
@@ -164,7 +164,7 @@ fn a_server_that_sends_its_clients_elsewhere_says_where() {
 }
 
 #[test]
-fn a_size_that_no_packet_has_is_not_taken() {
+fn invalid_packet_size_is_refused() {
     for size in ["511", "32768", "", "x"] {
         let text: Vec<u8> = size.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let body = [&[4, size.len() as u8][..], &text, &[0]].concat();

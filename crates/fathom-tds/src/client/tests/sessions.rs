@@ -44,7 +44,7 @@ fn answers_can_be_read() {
 }
 
 #[test]
-fn an_error_is_told_and_the_session_goes_on() {
+fn query_error_keeps_session_usable() {
     let mut pair = Pair::logged_in(512, false, 100);
     let events = pair.ask("SELECT name FROM customers");
     let Event::Told { told, is_error: true } = &events[0] else { panic!("{events:?}") };
@@ -64,7 +64,7 @@ fn a_query_longer_than_packets_comes_whole() {
 }
 
 #[test]
-fn who_says_stop_reads_what_is_under_way_and_may_ask_again() {
+fn stopped_query_ends_and_session_continues() {
     for encrypts in [false, true] {
         let mut pair = Pair::logged_in(512, encrypts, 300);
         pair.client.ask("SELECT * FROM fathom_rows(100000, 100)").unwrap();
@@ -87,7 +87,7 @@ fn who_says_stop_reads_what_is_under_way_and_may_ask_again() {
 /// Wherever in an answer the word to stop comes, after each of its packets and where its end alone does not fit into one: it is heeded
 /// once, and the session goes on. Behind the last word of an answer the server's word that it stopped stood in the same message.
 #[test]
-fn the_word_to_stop_may_come_after_any_packet() {
+fn stop_works_after_any_packet() {
     for encrypts in [false, true] {
         for letters in (430..=500).step_by(if encrypts { 25 } else { 1 }) {
             for packets in 0_usize.. {
@@ -122,7 +122,7 @@ fn the_word_to_stop_may_come_after_any_packet() {
 /// A server may say that it stopped in the message of an answer that was whole: whoever asked it to takes that, in whatever pieces it
 /// comes, and nobody else does.
 #[test]
-fn the_word_that_it_stopped_may_stand_behind_the_last() {
+fn stop_confirmation_in_same_message_is_accepted() {
     let mut tokens = Tokens::default();
     tokens.done(Done::Nothing, false);
     tokens.done(Done::Stopped, false);
@@ -150,7 +150,7 @@ fn the_word_that_it_stopped_may_stand_behind_the_last() {
 
 /// The answer was on its way when the word to stop was sent: the server's word that it stopped is a message of its own.
 #[test]
-fn a_word_to_stop_that_comes_late_is_waited_for() {
+fn late_stop_confirmation_is_awaited() {
     let mut client = ready();
     client.ask("SELECT 1").unwrap();
     client.stop().unwrap();
@@ -166,7 +166,7 @@ fn a_word_to_stop_that_comes_late_is_waited_for() {
 }
 
 #[test]
-fn requests_are_of_the_transaction_that_a_query_began() {
+fn requests_carry_the_current_transaction() {
     let mut client = ready();
     let descriptor = |client: &mut crate::client::Client| {
         client.ask("x").unwrap();

@@ -82,7 +82,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn a_slow_run_lets_go_after_a_while_and_then_rarely() {
+    fn slow_run_releases_pages_every_two_minutes() {
         let config = from_line("h --every 1s").expect("it is valid");
         let mut settled = Settled::of(&config, 100 * S);
         let soon = |now| Some(now + BEFORE_NEXT_NS - 1);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_run_and_one_that_spins_or_is_back_to_back_never_do() {
+    fn busy_and_idle_gap_runs_keep_their_pages() {
         for line in [
             "h --every 10ms",
             "h --every 1s --connections 11",

@@ -53,7 +53,7 @@ fn run(
 }
 
 #[test]
-fn a_kernel_without_stamps_is_told_once_and_the_run_goes_on() {
+fn missing_kernel_timestamps_are_noted_once() {
     let none = |_: &Socket| Err(io::Error::from(io::ErrorKind::Unsupported));
     let (samples, events) = run("--every 2ms --count 20", |driver| driver.stamp_with = none);
     assert_eq!(samples.len(), 20);
@@ -84,7 +84,7 @@ fn the_split_of_real_samples_adds_up() {
 
 /// A timer ends the wait for the next sample, which is due then: what is mapped again would delay it.
 #[test]
-fn pages_are_let_go_of_after_an_echo_and_not_when_a_sample_is_due() {
+fn pages_are_released_at_most_once_per_echo() {
     thread_local!(static TIMES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
     let count = || {
         TIMES.set(TIMES.get() + 1);
@@ -97,7 +97,7 @@ fn pages_are_let_go_of_after_an_echo_and_not_when_a_sample_is_due() {
 }
 
 #[test]
-fn back_to_back_the_read_waits_and_everything_else_still_has_its_turn() {
+fn timer_ends_gapless_ping_pong_run() {
     // The clocks are looked at after a second; the run's end is a timer too.
     let (samples, events) = run("--ping-pong --for 1100ms", |_| {});
     assert!(samples.iter().all(|s| s.rtt_ns.is_some()));
@@ -108,7 +108,7 @@ fn back_to_back_the_read_waits_and_everything_else_still_has_its_turn() {
 }
 
 #[test]
-fn messages_larger_than_the_sockets_hold_go_back_to_back_too() {
+fn messages_larger_than_socket_buffers_ping_pong() {
     for options in ["--ping-pong", "--ping-pong --spin"] {
         let (samples, _) = run(&format!("{options} --size 8MiB --count 3"), |_| {});
         assert_eq!(samples.len(), 3, "{options}");
@@ -117,7 +117,7 @@ fn messages_larger_than_the_sockets_hold_go_back_to_back_too() {
 }
 
 #[test]
-fn setting_the_wall_clock_is_an_event_and_touches_no_round_trip() {
+fn wall_clock_step_is_recorded_and_keeps_rtt() {
     const HOUR_NS: i64 = 3_600_000_000_000;
     // The first reading starts the run; from the next on, a second later, somebody has set the clock by an hour.
     let (samples, events) = run("--every 20ms --count 80", |driver| {

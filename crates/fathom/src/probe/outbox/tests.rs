@@ -31,7 +31,7 @@ fn drained(outbox: &mut Outbox, ring: &mut Inbox) -> Vec<Message> {
 
 /// A silence of 100 s at 1,000/s ended in one burst that no ring held: 613 of 2,600 samples of a shorter one had no row.
 #[test]
-fn what_a_stall_delivers_at_once_is_all_there_and_in_order() {
+fn burst_after_stall_keeps_every_row_in_order() {
     let (mut outbox, mut ring) = channel_of(512, 10, usize::MAX, || NOW_NS);
     for seq in 0..100_000 {
         outbox.sample(3, sample(1, seq, 0));
@@ -63,7 +63,7 @@ fn what_a_stall_delivers_at_once_is_all_there_and_in_order() {
 }
 
 #[test]
-fn a_disk_that_stands_still_costs_a_bounded_queue_and_every_loss_is_told_by_its_connection() {
+fn full_queue_counts_losses_per_connection() {
     let (mut outbox, mut ring) = channel_of(4, 100, usize::MAX, || NOW_NS);
     for seq in 0..4 + 100 + 30 {
         outbox.sample(0, sample(7, seq, NOW_NS + 1));
@@ -99,7 +99,7 @@ fn a_disk_that_stands_still_costs_a_bounded_queue_and_every_loss_is_told_by_its_
 /// The wall clock was set back by an hour while the disk stood still: for that hour no sample was a later one, and the queue
 /// had no bound.
 #[test]
-fn a_clock_that_is_set_back_does_not_unbind_the_queue() {
+fn clock_set_back_keeps_queue_bounded() {
     let (mut outbox, mut ring) = channel_of(4, 10, 40, || NOW_NS);
     let set_back_ns = NOW_NS - 3_600_000_000_000;
     for seq in 0..10_000 {
@@ -135,7 +135,7 @@ fn a_clock_that_is_set_back_does_not_unbind_the_queue() {
 }
 
 #[test]
-fn losses_are_told_as_soon_as_there_is_room_and_not_only_at_the_end() {
+fn losses_are_reported_when_space_returns() {
     let (mut outbox, mut ring) = channel_of(4, 0, usize::MAX, || NOW_NS);
     for seq in 0..10 {
         outbox.sample(0, sample(0, seq, 0));
@@ -165,7 +165,7 @@ fn connections_beyond_a_bound_are_counted_together() {
 
 /// Whatever comes and goes in whatever order: rows and told losses are what was given, in order, of each connection.
 #[test]
-fn what_is_given_is_a_row_or_a_told_loss() {
+fn every_sample_is_row_or_reported_loss() {
     for seed in 0..100 {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut below = |n: u64| random.next_u64() % n;
@@ -215,7 +215,7 @@ fn what_is_given_is_a_row_or_a_told_loss() {
 }
 
 #[test]
-fn an_end_waits_for_a_slow_recorder_and_not_for_one_that_is_gone() {
+fn finish_waits_only_for_live_recorder() {
     let (mut outbox, mut ring) = channel_of(4, 10, usize::MAX, || NOW_NS);
     (0..1_000).for_each(|seq| outbox.sample(0, sample(0, seq, 0)));
     let slow = std::thread::spawn(move || {
@@ -250,7 +250,7 @@ fn unpacked(all: &[Message]) -> (Vec<Sample>, Statistics) {
 }
 
 #[test]
-fn packed_samples_are_all_there_and_before_the_event_that_follows_them() {
+fn packed_samples_are_complete_and_precede_event() {
     let bell = Bell::default();
     let (mut outbox, mut ring) = channel(None, 1, Some((&bell, true)));
     for seq in 0..1_000 {
@@ -271,7 +271,7 @@ fn packed_samples_are_all_there_and_before_the_event_that_follows_them() {
 
 /// 100,000 samples a second for a minute, and a disk that stands still: a bounded number waits, and the rest is told.
 #[test]
-fn packed_samples_that_nobody_takes_are_bounded_and_told() {
+fn unread_packed_samples_are_bounded_and_counted() {
     let bell = Bell::default();
     let (mut outbox, mut ring) = channel(None, 1, Some((&bell, true)));
     let (given, later) = (6_000_000, utc_ns() + 1_000_000_000_000);
@@ -294,7 +294,7 @@ fn packed_samples_that_nobody_takes_are_bounded_and_told() {
 
 /// What was sent before the queue began has a row whatever happens, but packed it has a bound: a minute of it was 6 million rows.
 #[test]
-fn packed_samples_of_any_age_are_bounded_by_their_number() {
+fn old_packed_samples_are_bounded_by_count() {
     let bell = Bell::default();
     let (mut outbox, _ring) = channel(None, 1, Some((&bell, true)));
     for seq in 0..6_000_000 {
@@ -337,7 +337,7 @@ fn rows_join_a_queue_in_whole_pieces() {
 
 /// A rotation asked whether a ring was full after it had been emptied: what waited behind it went into the next recording.
 #[test]
-fn the_other_end_knows_that_more_waits_behind_the_ring() {
+fn ring_reports_messages_queued_behind_it() {
     let (mut outbox, mut ring) = channel_of(4, 100, usize::MAX, || NOW_NS);
     (0..4).for_each(|seq| outbox.sample(0, sample(0, seq, 0)));
     assert!(!ring.is_behind(), "it is full, and that is all");

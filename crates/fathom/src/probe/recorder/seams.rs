@@ -59,7 +59,7 @@ mod tests {
 
     /// A disk that was full at the seam ended no run: the next recording had room, and the run went on.
     #[test]
-    fn a_run_that_a_full_disk_ends_goes_on_in_no_other_recording() {
+    fn full_disk_end_prevents_rotation() {
         for ends in [true, false] {
             let home = tempfile::tempdir().expect("a directory");
             let config = from_line(&format!("h --rotate 1s --record {}", home.path().display()));

@@ -14,7 +14,7 @@ pub(super) fn recorder_in(dir: &Path) -> Recorder {
 
 /// The recording thread waited for the last message of a probing thread that had failed, for ever.
 #[test]
-fn a_probing_thread_that_fails_ends_the_recording_with_a_note_and_an_error() {
+fn failed_probe_thread_ends_recording_with_error() {
     let home = tempfile::tempdir().expect("a directory");
     let dir = home.path().join("r");
     let recorder = recorder_in(&dir);

@@ -90,7 +90,7 @@ mod tests {
 
     /// A recording that had waited for room and lost nothing was closed late: it took the error of the one after it away.
     #[test]
-    fn an_earlier_recording_that_goes_on_takes_no_error_away() {
+    fn late_recovery_does_not_clear_newer_error() {
         let mut trouble = Trouble::default();
         assert!(trouble.wait("no room".to_owned(), false));
         trouble.followed(false);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_a_full_disk_ends_is_over_whatever_room_there_is_later() {
+    fn freed_space_does_not_revive_ended_run() {
         let mut trouble = Trouble::default();
         assert!(trouble.wait("no room".to_owned(), true));
         assert!(!trouble.wait("no room".to_owned(), true));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_was_no_room_for_says_why_a_recording_stopped() {
+    fn full_disk_stays_reported_cause_until_recovery() {
         let mut trouble = Trouble::default();
         trouble.wait("no room".to_owned(), false);
         assert!(!trouble.stop("it cannot be ended".to_owned()), "it is known");

@@ -116,7 +116,7 @@ mod tests {
 
     /// The thread ended between two questions: the next rotation overwrote what it had to tell, and the error was gone.
     #[test]
-    fn what_was_closed_between_two_questions_is_not_forgotten() {
+    fn finished_close_keeps_error_until_collected() {
         let home = tempfile::tempdir().expect("a directory");
         let (mut closing, gate) = (Closing::default(), Arc::new(Mutex::new(())));
         let held = gate.lock().expect("no panic");
@@ -135,7 +135,7 @@ mod tests {
 
     /// Those behind it stay unclosed too.
     #[test]
-    fn a_closing_that_panics_is_an_error_of_each_that_it_did_not_close() {
+    fn close_panic_fails_every_remaining_recording() {
         let home = tempfile::tempdir().expect("a directory");
         let mut closing = Closing::default();
         let ends = (0..3).map(|path| ending(home.path(), path)).collect();

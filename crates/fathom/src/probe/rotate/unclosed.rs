@@ -65,7 +65,7 @@ mod tests {
 
     /// It stayed with its rows in `.arrows` for ever, however much room there was later.
     #[test]
-    fn what_could_not_be_closed_is_closed_when_another_can_be() {
+    fn failed_close_is_retried_with_next_close() {
         let home = tempfile::tempdir().expect("a directory");
         let [first, second] = ["a", "b"].map(|name| home.path().join(name));
         let unclosed = Unclosed::default();

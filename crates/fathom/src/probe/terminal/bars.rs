@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_is_in_the_column_where_the_axis_has_it() {
+    fn values_map_to_their_axis_columns() {
         let mut h = Histogram::default();
         let values = [1_000, 10_000, 10_000, 100_000, 1_000_000];
         for v in values {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn values_all_alike_make_one_bar_in_the_middle() {
+    fn equal_values_make_one_centred_bar() {
         let mut h = Histogram::default();
         for _ in 0..7 {
             h.record(50_000);

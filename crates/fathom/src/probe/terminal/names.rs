@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tells_labels_apart_is_kept_wherever_it_stands() {
+    fn shortened_labels_keep_distinguishing_part() {
         assert_eq!(cut(&["short", "db-1.example"], 12), ["short", "db-1.example"]);
         let beginnings = ["db-1.east.example.com", "db-2.east.example.com"];
         assert_eq!(cut(&beginnings, 12), ["db-1.…le.com", "db-2.…le.com"]);

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_is_first_and_who_has_no_figure_is_last() {
+    fn worst_is_first_and_missing_figures_last() {
         let labels = ["b", "c", "a", "d"];
         let path = |p99_ns, unanswered| Figures { p99_ns, unanswered, ..Figures::default() };
         let figures = [path(Some(5), 0), path(None, 7), path(Some(9), 0), path(Some(5), 1)];

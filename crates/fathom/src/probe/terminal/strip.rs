@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_has_its_column_counted_back_from_now() {
+    fn seconds_map_to_columns_back_from_now() {
         let seconds = [second(95, &[100, 300], 0), second(98, &[], 2), second(101, &[5], 0)];
         let (columns, step) = columns(&seconds, 100, 10, None);
         assert_eq!(step, 1);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_minutes_fit_a_narrow_strip_and_no_second_is_lost() {
+    fn ten_minutes_fit_narrow_strip_without_loss() {
         let seconds: Vec<Second> = (1_000..1_600).map(|s| second(s, &[s], 0)).collect();
         let (columns, step) = columns(&seconds, 1_599, 70, None);
         assert_eq!(step, 10);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zoom_shows_what_fits_and_cuts_the_oldest() {
+    fn zoom_shows_latest_seconds_that_fit() {
         let seconds: Vec<Second> = (1_000..1_600).map(|s| second(s, &[s], 0)).collect();
         let (each, step) = columns(&seconds, 1_599, 70, Zoom::Second.step_s());
         assert_eq!((step, each[0].min_ns, each[69].max_ns), (1, 1_530, 1_599));

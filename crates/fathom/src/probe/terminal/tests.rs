@@ -93,7 +93,7 @@ fn row_of<'a>(lines: &'a [String], what: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_path_shows_its_figures_and_dashes_for_those_that_its_count_cannot_support() {
+fn path_shows_figures_and_dashes_unsupported_ones() {
     // 100 samples of 100 to 199 µs: by nearest rank p50 is 149 µs and p95 194 µs; 100 support no 99th percentile.
     let lines = lines((120, 40), &["zone-a"], &live([path(100)]), &View::default());
     assert_eq!(
@@ -174,7 +174,7 @@ fn states_are_words_and_colour_only_repeats_them() {
 }
 
 #[test]
-fn unanswered_and_late_samples_are_marked_under_their_second() {
+fn marks_align_with_unanswered_and_late_seconds() {
     let mut state = path(60);
     let at = |s: i64| Sample { sent_ns: (START_S + s) * 1_000_000_000, ..Sample::default() };
     state.sample(&Sample { flags: Flags::UNANSWERED, ..at(80) });
@@ -191,7 +191,7 @@ fn unanswered_and_late_samples_are_marked_under_their_second() {
 }
 
 #[test]
-fn a_recording_that_stopped_is_told_at_the_top_at_every_size_in_use() {
+fn stopped_recording_is_shown_at_every_size() {
     let live = live([path(5), path(5)]);
     lock(&live)[1].recording_error = Some("No space left on device".into());
     for size in [(40, 10), (80, 24), (200, 60)] {
@@ -205,7 +205,7 @@ fn a_recording_that_stopped_is_told_at_the_top_at_every_size_in_use() {
 
 /// A full `--csv` was a recording that had stopped.
 #[test]
-fn a_file_of_rows_that_stopped_is_no_recording_that_did() {
+fn stopped_csv_is_not_a_stopped_recording() {
     let live = live([path(5)]);
     lock(&live)[0].table_errors = vec!["x.csv (--csv) is incomplete: No space left".into()];
     for size in [(40, 10), (80, 24), (200, 60)] {
@@ -231,7 +231,7 @@ fn forty_by_ten_still_tells_what_matters() {
 }
 
 #[test]
-fn labels_too_long_for_the_table_keep_both_ends() {
+fn long_labels_keep_both_ends() {
     let labels = ["east-1-to-east-2-by-peering-a", "east-1-to-east-2-by-peering-b"];
     let lines = lines((80, 24), &labels, &live([path(1), path(1)]), &View::default());
     assert!(
@@ -242,7 +242,7 @@ fn labels_too_long_for_the_table_keep_both_ends() {
 }
 
 #[test]
-fn of_many_paths_the_selected_one_is_in_sight() {
+fn selected_path_stays_visible_among_many() {
     let names: Vec<String> = (0..50).map(|i| format!("path-{i:02}")).collect();
     let labels: Vec<&str> = names.iter().map(String::as_str).collect();
     let live = live((0..50).map(path));
@@ -254,7 +254,7 @@ fn of_many_paths_the_selected_one_is_in_sight() {
 }
 
 #[test]
-fn no_size_and_no_live_state_breaks_a_picture() {
+fn every_size_and_state_draws_without_panic() {
     let mut odd = path(700);
     odd.event(&stalled());
     odd.recording_error = Some("the disk is full\nand more\tthan that".into());
@@ -292,7 +292,7 @@ fn no_size_and_no_live_state_breaks_a_picture() {
 }
 
 #[test]
-fn a_terminal_that_shrinks_between_the_plan_and_the_picture_is_no_harm() {
+fn shrinking_terminal_does_not_break_drawing() {
     let live = live([path(100)]);
     let (labels, view) = (["zone-a"], View { help: true, ..View::default() });
     let glance = Glance::of(&live, &live);
@@ -304,7 +304,7 @@ fn a_terminal_that_shrinks_between_the_plan_and_the_picture_is_no_harm() {
 }
 
 #[test]
-fn a_display_that_stands_still_says_so_and_what_became_of_the_recording_is_told_all_the_same() {
+fn paused_display_still_shows_recording_errors() {
     let live = live([path(100)]);
     let still: LiveStates = copied(&live);
     let view = View { paused: true, ..View::default() };
@@ -325,7 +325,7 @@ fn a_display_that_stands_still_says_so_and_what_became_of_the_recording_is_told_
 }
 
 #[test]
-fn rows_stand_in_the_order_asked_for_and_the_head_marks_it() {
+fn rows_and_header_follow_sort_order() {
     // One sample a second, each a microsecond longer than the one before: the longer path has the larger figures.
     let live = live([path(70), path(400), path(90)]);
     let labels = ["b-short", "c-long", "a-mid"];
@@ -355,7 +355,7 @@ fn rows_stand_in_the_order_asked_for_and_the_head_marks_it() {
 }
 
 #[test]
-fn zoom_and_beginning_anew_are_told_where_they_show() {
+fn zoom_and_reset_time_are_displayed() {
     let live = live([path(100)]);
     for (zoom, words) in
         [(Zoom::Second, "1s a column"), (Zoom::TenSeconds, "10s a column"), (Zoom::Minute, "1m 0s a column")]
@@ -377,7 +377,7 @@ fn zoom_and_beginning_anew_are_told_where_they_show() {
 
 /// A path that had lost its connection said "0 unanswered", and not since when there was none.
 #[test]
-fn an_outage_is_told_with_its_beginning_and_its_length() {
+fn outage_shows_start_and_duration() {
     let mut gone = path(60);
     let evidence = Evidence { answered: 60, sent: 60, ..Evidence::default() };
     let closed = EventKind::ConnectionClosed {

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_go_by_the_rows_and_a_new_order_leaves_the_selected_path_selected() {
+    fn arrows_follow_rows_and_sorting_keeps_selection() {
         let mut view = View { order: vec![2, 0, 1], ..View::default() };
         assert_eq!(view.row(), 1);
         press(&mut view, KeyCode::Down);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_path_to_another_host_needs_a_word() {
+    fn high_rate_to_remote_host_needs_flag() {
         for line in
             ["192.0.2.1", "192.0.2.1 --bitrate 100Mbit", "192.0.2.1 --bitrate 50Mbit --connections 12"]
         {

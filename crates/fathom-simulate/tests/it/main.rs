@@ -1,0 +1,3 @@
+//! Policies compared in virtual time.
+
+mod comparison;

@@ -1,0 +1,6 @@
+//! A TDS server and its clients.
+
+mod client;
+mod encrypted;
+mod service;
+mod sessions;

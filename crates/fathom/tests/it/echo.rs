@@ -1,0 +1,11 @@
+//! `fathom echo`, on loopback.
+
+mod floods;
+mod key;
+mod key_replay;
+mod life;
+mod questions;
+pub(crate) mod reflector;
+mod strangers;
+mod tcp;
+mod udp;

@@ -1,0 +1,4 @@
+//! `fathom probe --throughput`.
+
+mod hostile;
+mod runs;
