@@ -27,17 +27,20 @@ DEMO ?=
 
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
-# A test that hangs is to end a run of CI red, and soon.
-BOUND = $(if $(CI),timeout --kill-after=10 40m)
+# A run of CI that hangs ends red, and soon.
+BOUND = $(if $(CI),timeout --kill-after=10 20m)
+NEXTEST := .venv/bin/cargo-nextest nextest run --workspace --locked
+JUNIT := $(CURDIR)/target/nextest/default/junit.xml $(CURDIR)/target/pytest/junit.xml
+ACCEPTANCE_JUNIT := $(CURDIR)/target/nextest/acceptance/junit.xml $(CURDIR)/target/pytest/acceptance.xml
 
 define SKIPPED
 if [ "$${CI:-}" != true ]; then \
-  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace openssh-server,"; \
-  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
+  echo "A test that lacked a privilege or a program was skipped. To run them all, as root:"; \
+  echo "scripts/prepare-tests.sh, then CI=true make test (with CI=true a skip is a failure)."; \
 fi
 endef
 
-.PHONY: help clients engines change-points report-pictures demo check check-rust check-python infra tofu test test-rust test-python tests-limits tests-others pytest mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
+.PHONY: help clients engines change-points report-pictures demo check check-rust check-python infra tofu test test-rust test-python nextest pytest acceptance mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -78,20 +81,40 @@ advisories: cargo ## known vulnerabilities in dependencies (skipped, visibly, wh
 	@if cargo deny fetch db >/dev/null 2>&1; then cargo deny check advisories; \
 	else echo "SKIPPED: the database of advisories (github.com/RustSec/advisory-db) cannot be fetched from here"; fi
 
-# Both halves side by side: tests of the Rust half wait for most of their time, which leaves the processors to the Python half's;
-# those are the ones that give way. No flags of make reach them: cargo would look for the jobs of a make that it has no pipe to.
-test: cargo python-dev ## every test, the end-to-end ones of the built binary included
-	cargo test $(QUIET) --workspace --locked --no-run
-	@$(MAKE) --no-print-directory --jobs=3 NICE="nice -n 10" tests-limits tests-others pytest
+# Both halves side by side: tests of the Rust half wait for most of their time, and Python's use the processors meanwhile.
+test: export PROPTEST_RNG_SEED := 1
+test: cargo python-dev ## every deterministic test, the end-to-end ones of the built binary included; minutes
+	@rm -f $(JUNIT)
+	$(NEXTEST) --no-run $(if $(VERBOSE),,--cargo-quiet)
+	@failed=0; $(MAKE) --no-print-directory --keep-going --jobs=2 nextest pytest || failed=1; \
+	scripts/test-summary.py slowest $(JUNIT); exit $$failed
 	@$(SKIPPED)
 
-test-python: cargo python-dev ## the Python half's
+test-python: cargo python-dev ## the Python half of it
 	cargo build $(QUIET) --locked -p fathom
 	@$(MAKE) --no-print-directory pytest
 
-# With the binary that is there.
+test-rust: cargo python-dev ## the Rust half of it
+	@$(MAKE) --no-print-directory nextest
+	@$(SKIPPED)
+
+# Cargo would look for the jobs of a make that it has no pipe to.
+nextest:
+	MAKEFLAGS= $(BOUND) $(NEXTEST) $(if $(VERBOSE),,--cargo-quiet)
+	MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --doc
+
 pytest:
-	cd python && MAKEFLAGS= FATHOM=$$PWD/../target/debug/fathom $(NICE) $(BOUND) ../.venv/bin/pytest -n $(WORKERS)
+	cd python && MAKEFLAGS= FATHOM=$$PWD/../target/debug/fathom $(BOUND) ../.venv/bin/pytest -n $(WORKERS) --junitxml=../target/pytest/junit.xml
+
+acceptance: cargo python-dev ## what needs time, load, engines or peers; as root, about half an hour
+	@scripts/prepare-tests.sh acceptance
+	@PATH=target/ci-tools/go/bin:/usr/local/go/bin:$$PATH scripts/prepare-lab-tools.sh $$PWD/target/ci-tools
+	@rm -f $(ACCEPTANCE_JUNIT)
+	@failed=0; export CI=true PATH=$$PWD/target/ci-tools/go/bin:/usr/local/go/bin:$$PATH; \
+	$(NEXTEST) --profile acceptance --cargo-quiet || failed=1; \
+	(cd python && FATHOM=$$PWD/../target/debug/fathom ../.venv/bin/pytest -n $(WORKERS) -m acceptance -o junit_logging=system-out \
+	  --junitxml=../target/pytest/acceptance.xml) || failed=1; \
+	scripts/test-summary.py slowest $(ACCEPTANCE_JUNIT); scripts/test-summary.py rates $(ACCEPTANCE_JUNIT); exit $$failed
 
 engines: python-dev ## the rollup by DuckDB and ClickHouse against the local scan, 50 random recordings
 	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py tests/dataset/test_layout.py
@@ -112,7 +135,7 @@ tests-others:
 	MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --no-fail-fast --doc || failed=1; exit $$failed
 
 infra: python-dev ## the labs of infra/, planned and made by terraform or tofu against a stand-in for the clouds; go
-	cd python && ../.venv/bin/pytest -n $(WORKERS) --dist loadscope tests/infra
+	cd python && ../.venv/bin/pytest -n $(WORKERS) --dist loadscope -m "acceptance or not acceptance" tests/infra
 
 tofu: ## OpenTofu from the Go module proxy, into target/tofu, for `make infra`; once, some minutes
 	cd infra/tofu && go build -trimpath -ldflags '-s -w -X github.com/opentofu/opentofu/version.dev=no' -o ../../target/tofu/bin/tofu github.com/opentofu/opentofu/cmd/tofu
@@ -162,7 +185,7 @@ soak: cargo ## random faults in virtual time and, as root, real ones, and kills,
 	@cargo build $(QUIET) --release --locked -p fathom
 	@first=$(SOAK_SEED); while ((SECONDS < $(SOAK_SECONDS))); do \
 	  export FATHOM_FIRST_SEED=$$first FATHOM_SEEDS=1000; \
-	  cargo test $(QUIET) --release --locked -p fathom-core --test it probe::laws::a_thousand || exit 1; \
+	  cargo test $(QUIET) --release --locked -p fathom-core --test it probe::laws::acceptance::random_runs || exit 1; \
 	  cargo test $(QUIET) --release --locked -p fathom-fabric --test it verdicts || exit 1; \
 	  (cd python/tests && python3 -m soak --fathom ../../target/release/fathom --seed $$first) || exit 1; \
 	  benches/kills.py --kills 12 --seed $$first || exit 1; \

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_more_than_once_a_second() {
+    fn interval_below_one_second_is_refused() {
         assert!(settings(METADATA_URL, Some(Duration::from_millis(999))).unwrap_err().contains("1s"));
         assert!(settings(METADATA_URL, Some(Duration::from_secs(1))).is_ok());
     }

@@ -32,6 +32,7 @@ use crate::verdict::Verdict;
 use incident::{Context, told_together};
 use jiff::Timestamp;
 use join::{Joined, Overrun, Pause, join};
+use moment::{Moment, elapsed_ns};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tries::Tries;
@@ -103,7 +104,7 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
         let event = events.last().map(|event| event.at);
         [sent, event].into_iter().flatten().max().unwrap_or(measured.started_at).max(measured.started_at)
     });
-    let context = Context { joined: &joined, gathered, state: measured.state, last };
+    let context = Context { joined: &joined, events, gathered, state: measured.state, last };
     let mut told = told_together(&context);
     let incidents = told.len();
     told.extend(joined.tries.iter().map(|tries| (tries.first.mono_ns, attempts(tries))));
@@ -121,7 +122,7 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
     let quiet = told.iter().all(|(_, line)| line.statement.starts_with("noted: "));
     told.sort_by_key(|(mono_ns, _)| *mono_ns);
 
-    let mut lines = vec![heading(measured, gathered, last)];
+    let mut lines = vec![heading(measured, events, gathered, last)];
     lines.extend(told.into_iter().map(|(_, line)| line));
     if quiet {
         lines.push(nothing(&joined, gathered, last));
@@ -140,7 +141,7 @@ fn has_a_usual(measured: &Measured) -> bool {
     (*size > 0 && !mode.ends_with("idle-gap")) || mode.starts_with("connect")
 }
 
-fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
+fn heading(measured: &Measured, events: &[Event], gathered: &Gathered, last: Timestamp) -> Line {
     let Measured { reflector, mode, size, .. } = measured;
     let silences = mode.ends_with("idle-gap");
     let pace = match measured.interval_ns {
@@ -148,7 +149,7 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
         Some(ns) => format!("every {}", duration(ns)),
         None => "back to back".to_owned(),
     };
-    let lasted = last.duration_since(measured.started_at).as_nanos().max(0) as u64;
+    let lasted = elapsed_ns(events, Moment { utc: measured.started_at, mono_ns: 0 }, last);
     let end = match measured.state {
         State::Finished => format!("for {}", duration(lasted)),
         State::Running => format!("for {} so far; it is still running", duration(lasted)),

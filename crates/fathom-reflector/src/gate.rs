@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_of_a_stranger_passes() {
+    fn unknown_peer_passes_no_byte() {
         let (ours, other) = (Secret::new(&[7; 32]), Secret::new(&[8; 32]));
         let (sealed, plain) = stream(&other, &[64, 200]);
         for stranger in [&sealed[..], &plain, b"GET / HTTP/1.0\r\n\r\n", b"x", &[0; 200]] {

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_shares_a_rank() {
+    fn indistinguishable_policies_share_a_rank() {
         let rank = |values: &[&[f64]]| -> Vec<(usize, usize)> {
             let values: Vec<Vec<f64>> = values.iter().map(|runs| runs.to_vec()).collect();
             ranks(&values, 0.0).iter().map(|ranked| (ranked.policy, ranked.rank)).collect()
@@ -337,7 +337,7 @@ mod tests {
 
     /// Some of eight equal policies were told apart in two comparisons of five.
     #[test]
-    fn equal_policies_are_seldom_told_apart() {
+    fn equal_policies_rarely_differ() {
         let mut state = 5_u64;
         let mut uniform = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -140,3 +140,57 @@ impl Backlog {
         lock(&self.state).waiting
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(number: u64) -> Query {
+        Query { query: number, connection: number % 2, ..Query::default() }
+    }
+
+    /// The waiting query begins when one of those before it is on the disk, and the wait is reported once.
+    #[test]
+    fn queries_wait_until_fewer_are_behind() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let backlog = Backlog::new(|line| TOLD.lock().unwrap().push(line.to_owned()));
+        (0..MOST_BEHIND - 1).for_each(|number| _ = backlog.add(query(number), 0));
+        assert_eq!(backlog.wait(|| false), 0);
+        _ = backlog.add(query(MOST_BEHIND), 0);
+        let waited_ns = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| backlog.wait(|| false));
+            // It reports before it waits.
+            while TOLD.lock().unwrap().is_empty() {
+                std::thread::yield_now();
+            }
+            assert!(!waits.is_finished());
+            backlog.written(1);
+            waits.join().unwrap()
+        });
+        assert!(waited_ns > 0);
+        // The end of the run ends the next wait.
+        _ = backlog.add(query(MOST_BEHIND + 1), 0);
+        _ = backlog.wait(|| true);
+        let told = TOLD.lock().unwrap();
+        let [line] = &told[..] else { panic!("{told:?}") };
+        assert!(line.starts_with("the recording is 8192 queries behind"), "{line}");
+    }
+
+    /// The newest queries are lost, counted by their connection, and reported once.
+    #[test]
+    fn queries_without_room_are_lost() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let backlog = Backlog::new(|line| TOLD.lock().unwrap().push(line.to_owned()));
+        (0..MOST_WAITING + 3).for_each(|number| _ = backlog.add(query(number), 0));
+        let kept = backlog.take();
+        assert_eq!((kept.len() as u64, kept.last().unwrap().0.query), (MOST_WAITING, MOST_WAITING - 1));
+        backlog.written(MOST_WAITING);
+        _ = backlog.add(query(0), 0);
+        let lost = backlog.lost();
+        assert_eq!((lost.all(), lost.of(0), lost.of(1)), (3, 2, 1));
+        assert_eq!((backlog.waiting(), backlog.take().len()), (1, 1));
+        let told = TOLD.lock().unwrap();
+        let [line] = &told[..] else { panic!("{told:?}") };
+        assert!(line.starts_with("from query 65537 on some are not in the recording: "), "{line}");
+    }
+}

@@ -315,7 +315,6 @@ mod tests {
         assert_eq!([after(Some(1), Err(())), after(None, Err(()))], [5_000 * MS, 0]);
     }
 
-    /// It was waited for, for five seconds, when the run was over.
     #[test]
     fn pending_round_trip_does_not_delay_end() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -345,7 +344,7 @@ mod tests {
         }
     }
 
-    /// A server that wants another password by now (1045, which it may say at once) was asked twice a second, to the end of the run.
+    /// The server says at once that the password is wrong (1045).
     #[test]
     fn refused_login_is_not_retried() {
         let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));

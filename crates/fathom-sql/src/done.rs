@@ -72,10 +72,9 @@ mod tests {
         done.served(None).map(|served| served.since.earliest_ns / MS)
     }
 
-    /// A backend that has worked again since it was seen at rest was not done then; nor is one that waits for more of a batch, which has been
-    /// active since its last message came.
+    /// Nor is a backend done that waits for more of a batch.
     #[test]
-    fn who_works_again_was_not_done() {
+    fn backend_that_works_again_was_not_done() {
         let began =
             Done { requested_ns: 1_000 * MS, least_rtt_ns: 2 * MS, most_rtt_ns: 3 * MS, ..Done::default() };
         for (looks, expected) in [

@@ -96,9 +96,8 @@ mod tests {
         Target::parse(&url.replace("://", "://me@"), |_| None).unwrap()
     }
 
-    /// The server's log was named for whatever ended a session, also for what an administrator or a pooler did (a stranger).
     #[test]
-    fn who_ended_a_session_is_named() {
+    fn session_end_names_its_cause() {
         let says = |url: &str, code: &str, number, routine: &str| {
             let (code, routine) = (code.to_owned(), routine.to_owned());
             by(&Refusal { code, number, routine, ..Refusal::default() }, &target(url))

@@ -394,9 +394,8 @@ fn lost_of(error: &io::Error, is_stale: bool) -> Trouble {
 mod tests {
     use super::*;
 
-    /// "`PostgreSQL` closes a session …" of bytes that TLS could not open (a stranger).
     #[test]
-    fn what_tls_cannot_open_was_closed_by_nobody() {
+    fn damaged_tls_record_is_not_a_close() {
         let damaged = io::Error::new(io::ErrorKind::InvalidData, "cannot decrypt peer's message");
         assert!(matches!(lost(&damaged), Trouble::Lost(Loss::NotUnderstood { .. })));
         assert!(matches!(lost(&io::ErrorKind::ConnectionReset.into()), Trouble::Lost(Loss::Broke { .. })));

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_speaks_is_known_by_his_first_bytes() {
+    fn first_bytes_identify_the_protocol() {
         for (heard, who) in [
             (&b"\x5f\0\0\0\x0a5.5.5-10.11"[..], Some(Known::Database(&MYSQL))),
             // Too many connections, or a host that is shut out.

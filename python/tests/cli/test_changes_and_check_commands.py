@@ -66,7 +66,7 @@ def test_several_recordings_are_wrong_usage(tmp_path, stepped):
     assert run("changes", tmp_path).returncode == 2
 
 
-def test_a_steady_series_has_none():
+def test_steady_series_has_no_changes():
     done = run("changes", "-", "--unit", "us", stdin="\n".join(str(100 + i % 3) for i in range(200)))
     assert (done.returncode, done.stdout) == (0, "no change found\n")
 

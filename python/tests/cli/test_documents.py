@@ -4,6 +4,8 @@ import json
 import re
 import subprocess
 
+import pytest
+
 from support.programs import ROOT, fathom
 
 
@@ -26,6 +28,7 @@ def test_each_article_has_its_study_and_its_figures():
             assert (ROOT / name).is_file(), f"{title}: {name} is not there"
 
 
+@pytest.mark.acceptance
 def test_articles_eleven_hour_figures_match_simulation():
     page = (ROOT / "docs" / "articles.md").read_text()
     command = [fathom(), "fabric", "simulate", ROOT / "scenarios" / "azure-eleven-hours.toml", "--json"]

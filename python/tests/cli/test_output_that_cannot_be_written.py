@@ -1,17 +1,17 @@
-"""Issue 15, Pipes: a closed pipe ends quietly, `/dev/full` gives one line and exit 1. Each command showed a
-traceback of forty lines, wherever Python happened to empty its buffer.
+"""Standard output that cannot be written: a closed pipe ends a command quietly, and `/dev/full` gives one
+line and exit code 1, wherever Python happens to empty its buffer.
 """
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from support.command_line import forked
+from support.command_line import run
 from support.measured import FATHOMETER
 from support.recordings import lognormal_ns, write
-from support.zygote import GONE
 
 STUDY = Path(__file__).parents[3] / "studies" / "hub-and-spoke.toml"
 LINE = (
@@ -34,6 +34,8 @@ COMMANDS = (
     "study --help",
     "--version",
 )
+WHOLE = ("check table.csv", "--version")
+"""Also by interpreters that begin and end with them."""
 
 
 @pytest.fixture
@@ -45,11 +47,12 @@ def directory(tmp_path):
     return tmp_path
 
 
-WHOLE = {"compare near far", "check table.csv", "report --help", "--version"}
-"""Also by interpreters that begin and end with them: the others are forked from one that has all imported."""
+def by_call(directory, line, out):
+    done = run(*line.split(), cwd=directory, out=out)
+    return done.returncode, done.stderr
 
 
-def _whole(directory, line, out):
+def by_program(directory, line, out):
     done = subprocess.run(
         [*FATHOMETER, *line.split()],
         cwd=directory, stdout=out, stderr=subprocess.PIPE, text=True, check=False,
@@ -57,39 +60,32 @@ def _whole(directory, line, out):
     return done.returncode, done.stderr
 
 
-def _forked(directory, line, out):
-    done = forked(*line.split(), cwd=directory, out=out)
-    return done.code, done.stderr
+EACH = [pytest.param(by_call, line, id=line) for line in COMMANDS]
+EACH += [pytest.param(by_program, line, id=f"program: {line}") for line in WHOLE]
 
 
-def _is_one_line(code, told):
-    about = [line for line in told.splitlines() if "cannot print" in line]
-    assert about == [LINE], told
+@contextlib.contextmanager
+def left_pipe():
+    """A pipe whose reader has gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as file:
+        yield file
+
+
+@pytest.mark.parametrize(("call", "line"), EACH)
+def test_full_stdout_is_one_line_error(directory, call, line):
+    with Path("/dev/full").open("w") as full:
+        code, told = call(directory, line, full)
+    assert [line for line in told.splitlines() if "cannot print" in line] == [LINE], told
     assert "Traceback" not in told
     assert code == 1
 
 
-def _is_quiet(code, told):
+@pytest.mark.parametrize(("call", "line"), EACH)
+def test_a_reader_that_has_gone_ends_it_quietly(directory, call, line):
+    with left_pipe() as out:
+        code, told = call(directory, line, out)
     assert "Traceback" not in told
     assert "rror" not in told, told
     assert code == 0
-
-
-@pytest.mark.parametrize("line", COMMANDS)
-def test_full_stdout_is_one_line_error(directory, line):
-    _is_one_line(*_forked(directory, line, "/dev/full"))
-    if line in WHOLE:
-        with Path("/dev/full").open("w") as full:
-            _is_one_line(*_whole(directory, line, full))
-
-
-@pytest.mark.parametrize("line", COMMANDS)
-def test_a_reader_that_has_gone_ends_it_quietly(directory, line):
-    _is_quiet(*_forked(directory, line, GONE))
-    if line in WHOLE:
-        reads, writes = os.pipe()
-        os.close(reads)
-        try:
-            _is_quiet(*_whole(directory, line, writes))
-        finally:
-            os.close(writes)

@@ -72,6 +72,14 @@ def test_rollup_report_states_its_limits(rolled):
     assert "rolled up" not in kinds(rolled / "recordings")
 
 
+def test_duckdb_makes_the_same_rollup(rolled):
+    words = ("rollup", rolled / "recordings", "--engine", "duckdb", "-o", "by-duckdb")
+    done = run(*words, cwd=rolled)
+    assert done.returncode == 0, done.stderr
+    ours, theirs = (pq.read_table(rolled / name / "rollup.parquet") for name in ("out", "by-duckdb"))
+    assert theirs.equals(ours)
+
+
 def test_a_directory_that_holds_something_is_not_touched(rolled):
     done = run("rollup", rolled / "recordings", "-o", rolled / "out", cwd=rolled)
     assert done.returncode == 1

@@ -19,7 +19,6 @@ from fathometer.cloud.make import up
 from fathometer.cloud.settings import Given
 from fathometer.cloud.work import Work
 from fathometer.errors import FathometerError
-from support.forked import Forker
 from support.lab_of_namespaces import Person, put_stand_in
 from support.machines import lacking
 from support.programs import fathom, make_key, missing, tool
@@ -33,22 +32,13 @@ def binary(tmp_path_factory):
     return stripped
 
 
-@pytest.fixture(scope="session")
-def forker():
-    # What `up`, `run` and `down` import.
-    parts = [f"fathometer.cloud.{name}" for name in ("make", "measure", "remove")]
-    made = Forker(["fathometer.cli", *parts, "fathometer.study.stop", "fathometer.study.command"])
-    yield made
-    made.end()
-
-
 @pytest.fixture
-def person(binary, forker):
+def person(binary):
     if what := lacking():
         missing(what)
     # Not pytest's own directory, whose path is long: a socket's may have 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="fathom-cloud-"))
-    made = Person(directory, binary, forker)
+    made = Person(directory, binary)
     yield made
     made.end()
     shutil.rmtree(directory)

@@ -12,6 +12,7 @@ from support.lab_of_namespaces import GIVEN, SERVER, ended
 from support.machines import until
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_only_approved_settings_resume_partial_lab_unasked(person):
     (person.cloud / "fail").write_text(json.dumps({SERVER: "no\nroom"}))
@@ -94,6 +95,7 @@ def test_expiry_during_prompt_is_noted(tmp_path, up_here):
     assert place.settings["expires"] == "2026-11-23T16:29:00Z"
 
 
+@pytest.mark.acceptance
 def test_down_stops_study_only_after_confirmation(person):
     person.up()
     person.like.write_text(person.like.read_text().replace("count = 40", "count = 12000"))
@@ -114,6 +116,7 @@ def test_down_stops_study_only_after_confirmation(person):
         assert person.traces()[kind] == person.before[kind]
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_a_directory_of_another_lab_is_refused(person):
     person.up()
@@ -126,6 +129,7 @@ def test_a_directory_of_another_lab_is_refused(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_unreadable_journal_does_not_hide_other_labs(person):
     person.up()
@@ -141,6 +145,7 @@ def test_unreadable_journal_does_not_hide_other_labs(person):
     person("down", "azure-zones", "--yes")
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 @pytest.mark.parametrize("empty", [True, False], ids=["empty", "gone"])
 def test_killed_tool_leaves_lab_contents_unknown(person, empty):

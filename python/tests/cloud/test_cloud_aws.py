@@ -16,8 +16,10 @@ from support.programs import missing
 from support.store import aws
 
 REGIONS = ("eu-west-2", "us-east-1")
-# The account of whoever asks moto.
+# The account of a client of moto.
 ACCOUNT = "123456789012"
+
+pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture(scope="module")

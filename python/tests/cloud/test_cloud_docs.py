@@ -24,6 +24,7 @@ def commands():
     return [shlex.split(line, comments=True) for line in lines]
 
 
+@pytest.mark.acceptance
 def test_three_commands_lead_from_nothing_to_the_report(person):
     up, run, down = commands()
     assert [one[:4] for one in (up, run, down)] == [

@@ -14,6 +14,7 @@ QUICK = f"import fathometer.cloud.running as r; r.PATIENCE_S = 0; r.keys.ANSWER_
 JUMP = "module.jump[0].azurerm_linux_virtual_machine.this"
 
 
+@pytest.mark.acceptance
 def test_ended_hosts_error_gives_start_command(person):
     person.up()
     longer = ("up", "azure-zones", "--for", "4h", "--yes")
@@ -42,6 +43,7 @@ def test_ended_hosts_error_gives_start_command(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 def test_up_accepts_hosts_still_running_after_expiry(person):
     """As one that was started by hand."""
     person.up()
@@ -53,6 +55,7 @@ def test_up_accepts_hosts_still_running_after_expiry(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 def test_run_checks_hosts_after_expiry(person):
     """Nobody had called `up` since, which alone noted it: the study began, and its error told of SSH."""
     person.up()

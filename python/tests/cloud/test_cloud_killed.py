@@ -2,6 +2,7 @@
 are namespaces, over real sshd by way of a jump host.
 """
 
+import json
 import os
 import re
 import shlex
@@ -52,7 +53,7 @@ EACH = os.environ.get("FATHOM_KILLS") == "each"
 LIVES = (
     [[point] for point in POINTS]
     if EACH
-    # Whoever goes on after one of these comes by another before it is killed again.
+    # A call that goes on after one of these comes by another before it is killed again.
     else [POINTS[0:8:2], POINTS[1:8:2], POINTS[8:11], POINTS[11:]]
 )
 
@@ -61,6 +62,29 @@ def test_every_point_is_in_a_life():
     assert sorted(point for life in LIVES for point in life) == sorted(POINTS)
 
 
+IN_A_ROW = """
+import json, sys
+from fathometer.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["fathometer", "cloud", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code, words
+"""
+"""Commands one after another in one process, whose imports take longer than each of them."""
+
+
+def test_lab_is_made_measured_and_removed(person):
+    calls = ("up", *GIVEN), person.run_words(), ("down", "azure-zones", "--yes")
+    said = ended(person.popen(program=(IN_A_ROW, json.dumps(calls, default=str))))
+    assert "5 things of 3 kinds are there" in said
+    assert "nothing of it is left" in said
+    recorded(person)
+    person.nothing_is_left()
+
+
+@pytest.mark.acceptance
 @pytest.mark.parametrize("life", LIVES, ids=[f"{life[0][0]}-{life[0][2]}" for life in LIVES])
 def test_killed_and_gone_on_with_nothing_is_left(person, life):
     if ("run", "before", "ssh.ready") in life:
@@ -80,6 +104,7 @@ def test_killed_and_gone_on_with_nothing_is_left(person, life):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 def test_port_conflict_names_killed_study_and_remedy(person):
     person.up()
     words = person.run_words()
@@ -96,6 +121,7 @@ def test_port_conflict_names_killed_study_and_remedy(person):
     assert open_recording(person.home / "other/label=same-zone/run=01").totals.samples == 40
 
 
+@pytest.mark.acceptance
 def test_run_warns_when_new_study_differs(person):
     """As after a change of the outputs, for which `run` wants another directory."""
     person.up()
@@ -115,6 +141,7 @@ def test_run_warns_when_new_study_differs(person):
     assert "a new study" not in person(*words, "--output", person.home / "third")
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_next_up_waits_for_orphaned_tool(person):
     (person.cloud / "hold").write_text(SERVER)
@@ -134,6 +161,7 @@ def test_next_up_waits_for_orphaned_tool(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_down_interrupts_orphaned_tool_once(person):
     (person.cloud / "hold").write_text(SERVER)
@@ -146,6 +174,7 @@ def test_down_interrupts_orphaned_tool_once(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_killed_while_things_are_removed(person):
     person.up()
@@ -160,6 +189,7 @@ def test_killed_while_things_are_removed(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_down_removes_resource_missing_from_state(person):
     (person.cloud / "die").write_text(SERVER)
@@ -172,6 +202,7 @@ def test_down_removes_resource_missing_from_state(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 def test_killed_while_it_measures_and_removed_then(person):
     person.up()
     person.killed("after", "run.started", *person.run_words())
@@ -181,6 +212,7 @@ def test_killed_while_it_measures_and_removed_then(person):
     assert person.traces()["temporary"] == person.before["temporary"]
 
 
+@pytest.mark.acceptance
 def test_down_asks_before_discarding_unfetched_run(person):
     person.up()
     person.killed("after", "run.started", *person.run_words())
@@ -194,6 +226,7 @@ def test_down_asks_before_discarding_unfetched_run(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 def test_removed_while_it_measures(person):
     """Whoever removes a lab ends its study first, and the study's call says how far it came."""
     person.up()
@@ -207,6 +240,7 @@ def test_removed_while_it_measures(person):
         assert person.traces()[kind] == person.before[kind]
 
 
+@pytest.mark.acceptance
 def test_study_longer_than_lab_lifetime_asks_first(person):
     person("up", *GIVEN, "--for", "30m")
     person.like.write_text(person.like.read_text().replace("count = 40", "for = '2h'"))

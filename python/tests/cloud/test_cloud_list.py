@@ -159,47 +159,6 @@ def test_down_refuses_other_subscription_for_missing_directory(made, listed, mon
     assert "it was made in the subscription 0-1, and the environment names 0-2" in said
 
 
-def test_lab_with_unknown_account_is_never_forgotten(tmp_path, listed):
-    """`aws` was missing when it was made, and the login of today may be another's."""
-    lost = LabPlace(tmp_path / "lost")
-    lost.make()
-    lost.note("cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool="tofu", lab="aws-zones")
-    lost.note("where", owner=None, regions=["eu-west-2"], tag="fathom-zones")
-    lost.note("apply.started")
-    register.note(lost, may_exist=False)
-    shutil.rmtree(lost.directory)
-    down = ("down", "aws-zones", "--directory", lost.directory)
-    listed.az('[ "$1" = sts ] && echo 222222222222; exit 0', name="aws")
-    (entry,) = [entry for entry in register.entries()[0] if entry.id == lost.id]
-    for _ in range(2):
-        refusal = listed(*down, code=1)
-        assert "in which account it was made is not known" in refusal
-        assert "the account 222222222222, which was asked, has nothing of it" in refusal
-        assert f"remove {entry.file}" in refusal
-        assert "nothing of it is left in" not in refusal
-        assert f"aws-zones  {lost.directory} is gone" in listed("list", code=1)
-    # What is there is listed all the same.
-    listed.az('[ "$1" = sts ] && echo 222222222222 || echo arn:aws:ec2:eu-west-2:2:left', name="aws")
-    assert "    arn:aws:ec2:eu-west-2:2:left" in listed(*down, code=1)
-
-
-def test_unidentified_login_keeps_lab_registered(tmp_path, listed):
-    """`aws` lists what its login has; whose that is it did not tell."""
-    lost = LabPlace(tmp_path / "lost")
-    lost.make()
-    lost.note("cloud.begun", cloud="aws", root="zones", id=uuid.uuid4().hex, tool="tofu", lab="aws-zones")
-    lost.note("where", owner="111111111111", regions=["eu-west-2"], tag="fathom-zones")
-    lost.note("apply.started")
-    register.note(lost, may_exist=False)
-    shutil.rmtree(lost.directory)
-    down = ("down", "aws-zones", "--directory", lost.directory)
-    listed.az('[ "$1" != sts ]', name="aws")
-    assert "which account the login is of could not be found out" in listed(*down, code=1)
-    assert f"aws-zones  {lost.directory} is gone" in listed("list", code=1)
-    listed.az('[ "$1" = sts ] && echo 111111111111; exit 0', name="aws")
-    assert "nothing of it is left in the account 111111111111" in listed(*down)
-
-
 def makes(work):
     _apply(work, 1)
 

@@ -70,27 +70,41 @@ def test_torn_state_without_journal_queries_cloud(made, listed):
     assert NOTHING in listed(*down)
 
 
-def test_unknown_account_keeps_stateless_lab(aws_lab, listed):
+KEPT = pytest.mark.parametrize("kept", [True, False], ids=["directory", "gone"])
+
+
+@KEPT
+def test_unknown_account_keeps_stateless_lab(aws_lab, listed, kept):
     """`aws` was missing when it was made, and the login of today may be another's."""
     place, down = aws_lab(None)
+    if not kept:
+        shutil.rmtree(place.directory)
     listed.az('[ "$1" = sts ] && echo 222222222222; exit 0', name="aws")
     for _ in range(2):
         said = down(1)
         assert "in which account it was made is not known" in said
         assert "the account 222222222222, which was asked, has nothing of it" in said
         (entry,) = entries_of(place.id)
-        assert f"remove {place.directory} and {entry.file}" in said
+        assert f"remove {f'{place.directory} and ' if kept else ''}{entry.file}" in said
         assert NOTHING not in said.replace(f"that {NOTHING}", "")
-        assert (place.directory / JOURNAL).exists()
+        assert (place.directory / JOURNAL).exists() == kept
+        assert kept or f"aws-zones  {place.directory} is gone" in listed("list", code=1)
+    # What is there is listed all the same.
+    listed.az('[ "$1" = sts ] && echo 222222222222 || echo arn:aws:ec2:eu-west-2:2:left', name="aws")
+    assert "    arn:aws:ec2:eu-west-2:2:left" in down(1)
 
 
-def test_unidentified_login_keeps_stateless_lab(aws_lab, listed):
+@KEPT
+def test_unidentified_login_keeps_stateless_lab(aws_lab, listed, kept):
     place, down = aws_lab("111111111111")
+    if not kept:
+        shutil.rmtree(place.directory)
     listed.az('[ "$1" != sts ]', name="aws")
     said = down(1)
     assert "it was made in the account 111111111111, and which account the login is of could not be" in said
     assert "see that `aws sts get-caller-identity` works" in said
-    assert place.directory.exists()
+    assert place.directory.exists() == kept
+    assert kept or f"aws-zones  {place.directory} is gone" in listed("list", code=1)
     listed.az('[ "$1" = sts ] && echo 111111111111; exit 0', name="aws")
     assert f"{NOTHING} in the account 111111111111" in down(0)
     assert not place.directory.exists()

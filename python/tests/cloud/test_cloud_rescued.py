@@ -10,7 +10,11 @@ from support.machines import until
 
 THING = "azurerm_resource_group.lab"
 
-pytestmark = pytest.mark.usefixtures("without_hosts")
+
+@pytest.fixture
+def person(person):
+    person.without_hosts()
+    return person
 
 
 def no_words_of_a_cloud(said):
@@ -23,6 +27,7 @@ def removed(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 def test_printed_state_is_kept_and_reused(person):
     (person.cloud / "no-room").touch()
     said = person.up(code=1)
@@ -46,6 +51,7 @@ def on_own_disk(person, directory, size):
     )
 
 
+@pytest.mark.acceptance
 def test_reserved_space_keeps_printed_state_on_full_disk(person):
     person("plan", *GIVEN[:-1])
     on_own_disk(person, person.place, "48m")
@@ -62,6 +68,7 @@ def test_reserved_space_keeps_printed_state_on_full_disk(person):
     removed(person)
 
 
+@pytest.mark.acceptance
 def test_next_call_keeps_state_printed_after_kill(person):
     (person.cloud / "no-room").touch()
     (person.cloud / "hold").write_text(SERVER)
@@ -78,6 +85,7 @@ def test_next_call_keeps_state_printed_after_kill(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("verb", ["up", "down"])
 def test_printed_state_goes_to_user_state_directory(person, verb):
     person("plan", *GIVEN[:-1])

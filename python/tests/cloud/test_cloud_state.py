@@ -12,7 +12,7 @@ NO_STATES = ("{}", "null", "[]", '{"version": "4"}')
 """JSON, and no states."""
 REFUSED = "5 things are left that no state knows"
 
-pytestmark = pytest.mark.usefixtures("without_hosts")
+pytestmark = [pytest.mark.acceptance, pytest.mark.usefixtures("without_hosts")]
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def test_set_aside_state_is_pushed_first(made, listed):
     aside.rename(made.directory.with_name("elsewhere"))
     said = listed(*down, code=1)
     assert f"{made.state_file} names 2 things" in said
-    assert "push" not in said
+    assert "state push" not in said
 
 
 def test_missing_journal_keeps_state_stored_elsewhere(made, listed, tmp_path):
@@ -253,6 +253,7 @@ def test_resumed_removal_does_not_claim_nothing_left(made, listed):
     assert not removed(made.directory).exists()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_kill_before_noting_resources_still_requires_proof(person):
     """With everything removed it counted as a lab whose making left nothing, of which no proof is asked."""

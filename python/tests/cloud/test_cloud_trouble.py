@@ -39,6 +39,7 @@ def no_secret(person, said):
     assert holding == []
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 @pytest.mark.parametrize(
     ("words", "remedy"), [(QUOTA, "ask the cloud for more processors"), (SIZE, "name another size")]
@@ -56,6 +57,7 @@ def test_cloud_refusal_is_quoted_and_partial_lab_removed(person, words, remedy):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_up_resumes_after_quota_without_duplicates(person):
     (person.cloud / "fail").write_text(json.dumps({SERVER: QUOTA}))
@@ -72,6 +74,7 @@ def test_up_resumes_after_quota_without_duplicates(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_a_login_that_is_refused(person):
     (person.cloud / "no-login").write_text(LOGIN)
@@ -84,6 +87,7 @@ def test_a_login_that_is_refused(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_next_call_removes_secret_from_logs(person):
     (person.cloud / "no-login").write_text(LOGIN)
@@ -94,6 +98,7 @@ def test_next_call_removes_secret_from_logs(person):
     no_secret(person, person.up(code=1))
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_reaches_tool_once_and_reports_resources(person, sign):
@@ -115,32 +120,26 @@ def test_signal_reaches_tool_once_and_reports_resources(person, sign):
     person.nothing_is_left()
 
 
-def test_host_replaced_by_plan_gets_new_key(person):
-    """At its old address it has another key, which `run` took for somebody else's."""
+@pytest.mark.acceptance
+@pytest.mark.parametrize("by", ["plan", "portal"])
+def test_remade_host_gets_new_key(person, by):
+    """At the same address it has another key, which `run` took for another machine's."""
     person.up()
-    (person.cloud / "replace").write_text(SERVER)
+    if by == "plan":
+        (person.cloud / "replace").write_text(SERVER)
+    else:
+        person.deleted(SERVER)
     said = person("up", "azure-zones", "--yes")
-    assert "to be removed: 1 thing" in said
-    (person.cloud / "replace").unlink()
-    assert "the hosts' keys, as they came over the network" in said
-    person(*person.run_words())
-    person("down", "azure-zones", "--yes")
-    person.nothing_is_left()
-
-
-def test_host_recreated_after_deletion_gets_new_key(person):
-    """Somebody took it away in the portal, so that no plan removes it; its address is the same."""
-    person.up()
-    person.deleted(SERVER)
-    said = person("up", "azure-zones", "--yes")
+    (person.cloud / "replace").unlink(missing_ok=True)
     assert "to be made: 1 thing" in said
-    assert "to be removed" not in said
+    assert ("to be removed: 1 thing" in said) == (by == "plan")
     assert "the hosts' keys, as they came over the network" in said
     person(*person.run_words())
     person("down", "azure-zones", "--yes")
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_closed_stdout_does_not_count_as_shown(person):
     words = [word for word in GIVEN if word != "--yes"]
@@ -151,6 +150,7 @@ def test_closed_stdout_does_not_count_as_shown(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_a_standard_input_that_is_closed_answers_nothing(person):
     """It ended in a traceback."""
@@ -163,6 +163,7 @@ def test_a_standard_input_that_is_closed_answers_nothing(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_a_reader_that_has_left_stops_nothing(person):
     """`fathom cloud down | head` ended before it began, with exit code 0, and the lab went on costing."""
@@ -173,6 +174,7 @@ def test_a_reader_that_has_left_stops_nothing(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_failed_tag_query_is_reported_before_making(person):
     """`az` waits for a login, say: it was silent, and the lab was made beside another."""
@@ -191,6 +193,7 @@ def test_failed_tag_query_is_reported_before_making(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 def test_unusable_key_is_refused_before_making_hosts(person):
     (person.home / ".ssh/id_ed25519").rename(person.home / "elsewhere")
     said = person("plan", *GIVEN[:-1])
@@ -203,6 +206,7 @@ def test_unusable_key_is_refused_before_making_hosts(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_two_at_once_are_refused(person):
     (person.cloud / "hold").write_text(SERVER)
@@ -214,6 +218,7 @@ def test_two_at_once_are_refused(person):
     assert process.returncode == 0
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_down_fails_when_cloud_cannot_be_queried(person):
     person.up()

@@ -140,6 +140,7 @@ def test_things_tell_where_they_are_if_nobody_did(begun, cloud, values):
     assert owner == (None if values.get("id") == "i-1" else next(iter(expected.values())))
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_down_asks_the_subscription_that_up_worked_in(person):
     """Somebody's next shell names another subscription, and then none."""
@@ -163,6 +164,7 @@ def test_down_asks_the_subscription_that_up_worked_in(person):
     person.nothing_is_left()
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 @pytest.mark.parametrize("text", [None, EMPTY, '{"version": 4, "res'], ids=["gone", "empty", "torn"])
 def test_a_state_that_is_lost_says_nothing(person, text):
@@ -186,6 +188,7 @@ def test_a_state_that_is_lost_says_nothing(person, text):
     assert "nothing of it is left" in person("down", "azure-zones", "--yes")
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_unreadable_set_aside_state_distrusts_older_state(person):
     """A full disk leaves `errored.tfstate` empty: what it should have said nobody knows but the cloud."""
@@ -235,6 +238,7 @@ def test_damaged_journal_names_lab_and_remedy(begun):
         LabPlace(place.directory)
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("without_hosts")
 def test_taken_lab_name_is_refused_before_making(person):
     theirs = person.cloud / "things/theirs"

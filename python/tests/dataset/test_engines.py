@@ -1,6 +1,6 @@
 """The rollup by one Ibis expression: bit-equal to the local scan on every engine.
 
-Fifty random recordings by `make engines`; in `make test` a few, on each engine once.
+A few random recordings: by DuckDB in `make test`, by each engine in `make acceptance`; 50 by `make engines`.
 """
 
 import gc
@@ -48,7 +48,10 @@ def same(one, other):
 DROPS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
-@pytest.mark.parametrize("engine", [pytest.param(e, marks=DROPS if e == "spark" else ()) for e in ENGINES])
+MARKS = {"clickhouse": pytest.mark.acceptance, "spark": (pytest.mark.acceptance, DROPS)}
+
+
+@pytest.mark.parametrize("engine", [pytest.param(e, marks=MARKS.get(e, ())) for e in ENGINES])
 def test_engine_rollup_equals_local_scan(recordings, engine, tmp_path, monkeypatch):
     if engine == "spark":
         tool("java")

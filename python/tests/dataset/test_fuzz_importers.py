@@ -86,13 +86,13 @@ def test_an_importer_refuses_in_a_line_or_reads(tool, tmp_path, request):
         for named in (tool, None):
             assert read_or_told(imported(data, named, tmp_path / "run", fathom)), named
 
-    each_of(texts, check, examples=40)
+    each_of(texts, check, examples=25)
 
 
 @pytest.mark.parametrize("tool", ["echo-client"])
 def test_the_log_beside_a_file_is_no_better(tool, tmp_path):
     @settings(
-        max_examples=40, derandomize=not SECONDS, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=25, derandomize=not SECONDS, database=None, suppress_health_check=list(HealthCheck)
     )
     @given(damaged([ECHO_LOG.encode()]))
     def each(data):

@@ -1,7 +1,6 @@
 """Closed segments of format version 2 lack what can be derived: every row reads as it was written."""
 
 import gc
-import os
 
 import duckdb
 import numpy as np
@@ -180,11 +179,10 @@ def by_spark():
 
 
 # PySpark drops the sockets of its answers without closing them, which pytest makes a failure.
-SPARK = pytest.param("spark", marks=pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+DROPS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
-# A session of Spark takes a busy machine a minute: with the other long tests of engines, by `make engines`.
-@pytest.fixture(params=["duckdb", *([SPARK] if "FATHOM_ENGINE_SETS" in os.environ else [])])
+@pytest.fixture(params=["duckdb", pytest.param("spark", marks=(pytest.mark.acceptance, DROPS))])
 def by_sql(request):
     """The query of the format's description, run by an engine."""
     text = (ROOT / "schema/recording.md").read_text()

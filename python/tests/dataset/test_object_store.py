@@ -26,6 +26,7 @@ def both(tmp_path_factory):
         yield endpoint, root, upload(endpoint, root, "deep/prefix")
 
 
+@pytest.mark.acceptance
 def test_stored_recording_equals_local_recording(both):
     _, root, url = both
     here, there = ({r.label: r for r in open_recordings([path], counted=True)} for path in (str(root), url))
@@ -42,6 +43,7 @@ def test_stored_recording_equals_local_recording(both):
         )
 
 
+@pytest.mark.acceptance
 def test_report_and_changes_read_a_store(both, tmp_path):
     _, root, url = both
     here, there = (run("report", where, "--json", "-", cwd=tmp_path) for where in (root, url))
@@ -51,6 +53,7 @@ def test_report_and_changes_read_a_store(both, tmp_path):
     assert (changes.returncode, changes.stdout.strip()[0]) == (0, "["), changes.stderr
 
 
+@pytest.mark.acceptance
 def test_compare_reads_a_store(both, tmp_path):
     _, root, url = both
     here, there = (
@@ -61,21 +64,24 @@ def test_compare_reads_a_store(both, tmp_path):
     assert {c["verdict"] for c in there["comparisons"] if c["metric"] == "p50"} == {"slower"}
 
 
-@pytest.mark.parametrize(
-    ("url", "told"),
-    [
-        (f"s3://{BUCKET}/nothing/here", "does not exist"),
-        ("s3://no-such-bucket-of-ours/x", "no-such-bucket-of-ours"),
-        ("what://is/this", "what://is/this"),
-    ],
-)
+def test_unknown_store_is_one_line_error():
+    is_refused("what://is/this", "what://is/this")
+
+
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("both")
-def test_what_is_not_there_is_one_line(url, told):
+def test_missing_object_is_one_line_error():
+    is_refused(f"s3://{BUCKET}/nothing/here", "does not exist")
+    is_refused("s3://no-such-bucket-of-ours/x", "no-such-bucket-of-ours")
+
+
+def is_refused(url, told):
     with pytest.raises(FathometerError, match=told) as refused:
         open_recordings([url])
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.acceptance
 def test_damaged_object_is_refused_and_others_read(both):
     endpoint, root, _ = both
     url = upload(endpoint, root, "damaged")

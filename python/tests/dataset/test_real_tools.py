@@ -24,6 +24,7 @@ def sound(fathom, directory):
     return open_recording(directory)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("full_rtt", [False, True])
 def test_sockperf(fathom, tmp_path, full_rtt):
     log, printed = peers.sockperf(tmp_path, *(["--full-rtt"] if full_rtt else []))
@@ -41,6 +42,7 @@ def test_sockperf(fathom, tmp_path, full_rtt):
     assert summary.statistics["max"] == pytest.approx(max(expected), abs=3)
 
 
+@pytest.mark.acceptance
 def test_qperf(tmp_path):
     out = peers.qperf(tmp_path)
     (summary,) = importers.read(out).summaries
@@ -50,6 +52,7 @@ def test_qperf(tmp_path):
     )
 
 
+@pytest.mark.acceptance
 def test_iperf3(tmp_path):
     out = peers.iperf3(tmp_path)
     (summary,) = importers.read(out).summaries
@@ -60,6 +63,7 @@ def test_iperf3(tmp_path):
     )
 
 
+@pytest.mark.acceptance
 def test_irtt(fathom, tmp_path):
     out = peers.irtt(tmp_path)
     (directory,) = write_imported(importers.read(out), tmp_path / "out")
@@ -73,6 +77,7 @@ def test_irtt(fathom, tmp_path):
     assert np.nanmean(rtt.value_ns) - np.nanmean(residence) == pytest.approx(stats["rtt"]["mean"], rel=0.05)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("stamped", [True, False])
 def test_ping(fathom, tmp_path, stamped):
     out = peers.ping(tmp_path, *(["-D"] if stamped else []))

@@ -62,7 +62,7 @@ def test_open_connections_start_at_seam():
     assert (three.remote, three.closed_ns, three.cause) == ("192.0.2.7:7", None, None)
 
 
-MANY = 20_000
+MANY = 10_000
 
 
 def lines_of_many():
@@ -82,7 +82,7 @@ def lines_of_many():
     parts = [{**part, "part": n + 1, **some} for n, some in enumerate(carried)]
     events = [*parts, {**seam, "parts": len(parts), "connections": []}, ENDED]
     lines = [json.dumps(event) + "\n" for event in events]
-    assert sum(map(len, lines)) > 2 * MAX_LINE
+    assert sum(map(len, lines)) > MAX_LINE
     assert max(map(len, lines)) < MAX_LINE
     return lines, len(parts)
 

@@ -19,6 +19,7 @@ from fathometer.study.journal import first, read_journal
 from fathometer.study.lock import is_held
 from fathometer.study.processes import marked
 from fathometer.study.read import read_study
+from support.command_line import run as command_line
 from support.programs import ROOT, need_fabrics
 from support.programs import fathom as built
 from support.terminal import Terminal
@@ -36,9 +37,9 @@ def _root():
     need_fabrics()
 
 
-def demo(fathom, *words, before=()):
+def demo(fathom, *words):
     """The command in a process of its own, on no desktop."""
-    argv = [*before, sys.executable, "-c", "from fathometer.cli import main; main()", "demo"]
+    argv = [sys.executable, "-c", "from fathometer.cli import main; main()", "demo"]
     environment = {**os.environ, "FATHOM_CLOUD": "off", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
     return subprocess.Popen(
         [*argv, "--fathom", fathom, *words],
@@ -104,7 +105,7 @@ def test_loopback_takes_a_port_that_is_free(tmp_path):
         ({}, False),
     ],
 )
-def test_a_desktop_is_a_screen_of_this_machine(monkeypatch, environment, there):
+def test_desktop_is_a_local_screen(monkeypatch, environment, there):
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(command.sys, "platform", "linux")
@@ -123,11 +124,9 @@ def test_a_desktop_is_a_screen_of_this_machine(monkeypatch, environment, there):
     ],
 )
 def test_wrong_usage(fathom, words, said):
-    process = demo(fathom, *words)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 2, err
-    assert said in err
-    assert out == ""
+    done = command_line("demo", "--fathom", fathom, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
 
 
 APART = (
@@ -144,8 +143,9 @@ other tests (six processes for a processor) it must be enough that nothing speak
 """
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("_root")
-def test_the_whole_of_it(tmp_path, fathom):
+def test_demo_explains_the_migration(tmp_path, fathom):
     # Once, and all that is to be seen in it: beside others of its kind it would measure those.
     directory = tmp_path / "out"
     process = demo(fathom, "--for", "40s", "--output", directory)
@@ -213,7 +213,7 @@ def is_told_as_it_was(directory, out, report):
 
 
 @pytest.mark.usefixtures("_root")
-def test_ctrl_c_ends_it_in_order(tmp_path, fathom):
+def test_ctrl_c_ends_demo_cleanly(tmp_path, fathom):
     process = demo(fathom, "--output", tmp_path / "out")
     for line in process.stderr:
         if "reflectors listen" in line:
@@ -225,10 +225,11 @@ def test_ctrl_c_ends_it_in_order(tmp_path, fathom):
     nothing_is_left(tmp_path / "out", fathom)
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("_root")
 @pytest.mark.parametrize("moment", ["to go, about", "measuring"])
 def test_lost_terminal_ends_demo_cleanly(tmp_path, fathom, moment):
-    """SSH was cut: nobody sees the rest, and nothing may be left running."""
+    """SSH was cut: nothing may be left running."""
     program = [sys.executable, "-c", "from fathometer.cli import main; main()", "demo", "--no-open"]
     terminal = Terminal([*program, "--fathom", str(fathom), "--output", str(tmp_path / "out")], 100, 30)
     terminal.read_until_written(moment)
@@ -251,16 +252,21 @@ def nothing_is_left(directory, fathom):
 
 
 @pytest.mark.usefixtures("_root")
-def test_demo_without_network_emulation_uses_loopback(tmp_path, fathom):
-    hide = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/net && exec "$@"', "sh"]
-    process = demo(fathom, "--for", "20s", "--output", tmp_path / "out", before=hide)
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    assert "No network can be emulated here" in err
-    assert "no distances, no load balancer or firewall, and no migration" in err
-    assert "64 bytes" in out
-    assert "65,536 bytes" in out
-    assert out.splitlines()[-1] == f"Report: {tmp_path / 'out' / 'report.html'}"
+def test_demo_without_network_emulation_uses_loopback(tmp_path, fathom, monkeypatch):
+    monkeypatch.setattr("fathometer.demo.files.SHORTEST_NS", 0)
+    monkeypatch.setenv("FATHOM_CLOUD", "off")
+    binary, output = tmp_path / "fathom", tmp_path / "out"
+    hidden = f'mount -t tmpfs none /dev/net && exec {fathom} "$@"'
+    binary.write_text(f"#!/bin/sh\nexec unshare --mount sh -c '{hidden}' sh \"$@\"\n")
+    binary.chmod(0o755)
+    done = command_line("demo", "--no-open", "--for", "5s", "--fathom", binary, "--output", output)
+    assert done.returncode == 0, done.stderr
+    assert "No network can be emulated here" in done.stderr
+    assert "no distances, no load balancer or firewall, and no migration" in done.stderr
+    assert "64 bytes" in done.stdout
+    assert "65,536 bytes" in done.stdout
+    assert done.stdout.splitlines()[-1] == f"Report: {output / 'report.html'}"
+    assert (output / "report.html").read_text().startswith("<!doctype html>")
 
 
 def test_no_zero_is_negative():

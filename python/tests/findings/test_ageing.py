@@ -6,8 +6,7 @@ from scipy.stats import binom
 
 from fathometer.findings.ageing import Life, of_age
 from support.deaths import by_chance, by_the_clock, of_a_limit
-
-STUDIES = 60
+from support.tiers import repeated
 
 
 def told(make, seed):
@@ -16,14 +15,16 @@ def told(make, seed):
     return found and found.better
 
 
+@repeated("studies", 12, 60)
 @pytest.mark.parametrize("make", [by_chance, by_the_clock])
-def test_maintenance_is_no_age_limit(make):
+def test_maintenance_is_no_age_limit(make, studies):
     """With the spreads of ages and moments compared, 45 of 100 were told as one."""
-    wrong = sum(told(make, seed) == "age" for seed in range(STUDIES))
-    assert wrong <= binom.ppf(0.9998, STUDIES, 0.02)
+    wrong = sum(told(make, seed) == "age" for seed in range(studies))
+    assert wrong <= binom.ppf(0.9998, studies, 0.02)
 
 
+@repeated("studies", 12, 60)
 @pytest.mark.parametrize("chance", [False, True])
-def test_a_limit_is_found_from_thirty_deaths(chance):
-    found = sum(told(lambda rng: of_a_limit(rng, chance), seed) == "age" for seed in range(STUDIES))
-    assert found >= 0.95 * STUDIES
+def test_a_limit_is_found_from_thirty_deaths(chance, studies):
+    found = sum(told(lambda rng: of_a_limit(rng, chance), seed) == "age" for seed in range(studies))
+    assert found >= 0.95 * studies

@@ -83,7 +83,7 @@ def test_advised_window_opens_where_default_never_does(tmp_path):
     assert opened["advised"][0] >= 3
 
 
-@pytest.mark.parametrize(("rate", "lasts"), [(20, 30), (1, 6)])
+@pytest.mark.parametrize(("rate", "lasts"), [(10, 30), (1, 6)])
 def test_no_advice_if_default_opens_or_few_fail(tmp_path, rate, lasts):
     assert breaker_of(simulated(tmp_path / "r", POLICY, rate, lasts)) == []
 

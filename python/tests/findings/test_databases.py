@@ -113,9 +113,7 @@ def test_where_nothing_is_sure_no_party_is_named(tmp_path):
 
 @pytest.mark.parametrize("names", [("near", "far"), ("far", "near")])
 @pytest.mark.parametrize(("apart_ns", "pairing"), [(0, "paired in time"), (10**12, "unpaired")])
-def test_longer_path_is_slower_in_any_order(
-    tmp_path, names, apart_ns, pairing
-):
+def test_longer_path_is_slower_in_any_order(tmp_path, names, apart_ns, pairing):
     for n, name in enumerate(names):
         of = walls(n, 800, {"near": 10, "far": 14}[name])
         recording(tmp_path / str(n), of, label=name, start_ns=START + n * apart_ns)

@@ -15,6 +15,7 @@ from fathometer.findings import library_settings, values
 from fathometer.findings.finding import Recipe
 from fathometer.findings.render.snippets import snippet, spelled
 from support.programs import fathom
+from support.tiers import repeated
 
 S, MIN = values.S, values.MIN
 LIMITS = [
@@ -22,6 +23,8 @@ LIMITS = [
     *(n * MIN for n in (30, 31, 61, 121)),
     239 * S + 999 * values.MS,
 ]
+FEW = [3 * S, 7 * S, 10 * S, 100 * S, LIMITS[-1], 301 * S, 599 * S, 31 * MIN]
+FEW_OR_ALL = repeated("limits", FEW, LIMITS)
 FILES = {
     "hikari": ("a.properties", "jdbcUrl=jdbc:postgresql://db1/shop\n{}\n"),
     "pgx": ("a.txt", "host=db1 dbname=shop {}\n"),
@@ -70,29 +73,32 @@ CASES = [
 ]
 
 
+@FEW_OR_ALL
 @pytest.mark.parametrize(("kind", "library"), CASES)
-def test_what_is_written_holds(tmp_path, kind, library):
-    of = [(limit, r) for limit in LIMITS for r in recipes(kind, limit) if r.library == library and r.settings]
+def test_what_is_written_holds(tmp_path, kind, library, limits):
+    of = [(limit, r) for limit in limits for r in recipes(kind, limit) if r.library == library and r.settings]
     assert len(of) > 2
     judged = checked(tmp_path, library, [(limit, snippet(r).text) for limit, r in of], kind)
     for (limit, recipe), judgement in zip(of, judged, strict=True):
         assert not judgement["loses"], (limit / S, recipe, judgement["why"])
 
 
+@FEW_OR_ALL
 @pytest.mark.parametrize(("kind", "library"), [case for case in CASES if case[1] != "sysctl"])
-def test_settings_are_written_only_where_needed(tmp_path, kind, library):
+def test_settings_are_written_only_where_needed(tmp_path, kind, library, limits):
     """Where nothing is written a file without settings holds; where something is, it would lose."""
-    of = {limit: next((r for r in recipes(kind, limit) if r.library == library), None) for limit in LIMITS}
+    of = {limit: next((r for r in recipes(kind, limit) if r.library == library), None) for limit in limits}
     left = [limit for limit, r in of.items() if r is not None and not r.settings]
     written = [limit for limit, r in of.items() if r is not None and r.settings]
-    for limits, loses in ((left, False), (written, True)):
+    for some, loses in ((left, False), (written, True)):
         nothing = NOTHING.get(library, "")
         for limit, j in zip(
-            limits, checked(tmp_path, library, [(n, nothing) for n in limits], kind), strict=True
+            some, checked(tmp_path, library, [(n, nothing) for n in some], kind), strict=True
         ):
             assert j["loses"] == loses, (limit / S, j["why"])
 
 
+@FEW_OR_ALL
 @pytest.mark.parametrize(
     ("kind", "library", "ask"),
     [
@@ -105,9 +111,9 @@ def test_settings_are_written_only_where_needed(tmp_path, kind, library):
         ("age", "pgx", ""),
     ],
 )
-def test_both_halves_write_the_same_value(tmp_path, kind, library, ask):
+def test_both_halves_write_the_same_value(tmp_path, kind, library, ask, limits):
     """The rule of rounding stands in both: they must not differ."""
-    limits = [n for n in LIMITS if n >= 5 * S]
+    limits = [n for n in limits if n >= 5 * S]
     compared = 0
     for limit, j in zip(limits, checked(tmp_path, library, [(n, ask) for n in limits], kind), strict=True):
         mine = [r for r in recipes(kind, limit) if r.library == library and r.settings]

@@ -69,19 +69,15 @@ def test_killed_probe_stall_is_costed_from_samples(tmp_path, rolled_up):
         assert (incident.toll.lost, incident.toll.silent_ns) == (2, over - START - 300 * SECOND)
 
 
-def test_unclosed_stall_with_answers_costs_nothing(tmp_path):
-    """The line that ended it is damaged: the samples after it were answered."""
-    rtt = lognormal_ns(1, SENT)
-    incident, stall = told(tmp_path, [opened(0, START), began(102, 100)], rtt, ended=False)
-    assert (incident.toll.lost, incident.toll.silent_ns) == (0, 0)
-    assert "until the recording ended" in render.statement(stall)
+CLOSED = closed(0, START + 400 * SECOND, 400 * SECOND, "finished", silent_ns=SECOND)
 
 
-def test_stall_contradicted_by_close_costs_nothing(tmp_path):
-    events = [opened(0, START), began(102, 100)]
-    events.append(closed(0, START + 400 * SECOND, 400 * SECOND, "finished", silent_ns=SECOND))
-    incident, _ = told(tmp_path, events, lognormal_ns(1, SENT))
+@pytest.mark.parametrize("more", [[], [CLOSED]], ids=["end is damaged", "close contradicts it"])
+def test_open_stall_with_answers_costs_nothing(tmp_path, more):
+    events = [opened(0, START), began(102, 100), *more]
+    incident, stall = told(tmp_path, events, lognormal_ns(1, SENT), ended=bool(more))
     assert (incident.toll.lost, incident.toll.silent_ns) == (0, 0)
+    assert more or "until the recording ended" in render.statement(stall)
 
 
 def test_another_connection_that_answers_does_not_end_it(tmp_path):

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy.stats import binom
 
 from fathometer.dataset import open_recordings
 from fathometer.findings import render
@@ -12,6 +13,7 @@ from fathometer.findings.sweeps import of_units, ratio_of_units, sweeps, verdict
 from fathometer.report.sections.databases_sweeps import SECTION
 from fathometer.stats.runs import median_of_runs
 from support.queries import recording, sure, swept
+from support.tiers import repeated
 
 PACKETS = [
     {"fetch_size": None, "packet_size": {"asked": n, "granted": min(n, 16_383)}} for n in (4_096, 32_767)
@@ -79,13 +81,14 @@ def test_one_connection_each_decides_nothing(tmp_path):
     assert (sweep.each[1].verdict, sweep.each[1].ratio.count) == ("cannot be decided", 1)
 
 
-def test_connections_that_differ_by_chance_are_no_difference(tmp_path):
-    """Of 200 sweeps of four sizes that are alike, over connections that are not, at most 5 % show one: by the
-    binomial distribution and Bonferroni up to 4.7 %, of which more than 20 come once in a thousand times.
+@repeated("number", 25, 200)
+def test_connections_that_differ_by_chance_are_no_difference(tmp_path, number):
+    """Of sweeps of four equal sizes over unequal connections, at most 5 % show a difference. The bound is
+    exceeded twice in a thousand times.
     """
     settings, shown = [PACKETS[0]] * 4, 0
     level = 1 - 0.05 / 3
-    for seed in range(200):
+    for seed in range(number):
         rows = swept(seed, 21, settings, (1, 1, 1, 1), each_login=3, connection=0.2)
         recording(tmp_path / str(seed), rows, settings=settings)
         (one,) = open_recordings([tmp_path / str(seed)])
@@ -93,7 +96,7 @@ def test_connections_that_differ_by_chance_are_no_difference(tmp_path):
         ratios = [ratio_of_units([of_units(each[0], each[at], 4)], level, "logins")[0] for at in (1, 2, 3)]
         assert all(ratio.interval is not None for ratio in ratios)
         shown += any(verdict_of(ratio) in {"slower", "faster"} for ratio in ratios)
-    assert shown <= 20
+    assert shown <= binom.ppf(0.998, number, 0.05)
 
 
 def test_of_many_runs_each_is_one(tmp_path):
@@ -105,19 +108,20 @@ def test_of_many_runs_each_is_one(tmp_path):
     assert (sweep.each[1].basis, sweep.each[1].ratio.count, len(sweep.ids)) == ("runs", 7, 7)
 
 
+@repeated("number", 40, 200)
 @pytest.mark.parametrize(("runs", "settings"), [(2, 2), (5, 2), (5, 4), (7, 12), (8, 2)])
-def test_interval_of_few_runs_holds_truth(runs, settings):
-    """Whose ratio is another in each run: of 200 reports more than 20 that miss the truth come once in a
-    thousand times. Of units pooled as if they were of one run, half and more missed it.
+def test_interval_of_few_runs_holds_truth(runs, settings, number):
+    """The ratio differs from run to run. Units pooled as if of one run missed the truth in half the reports.
+    At 95 % the bound fails twice in a thousand times.
     """
     rng, held, level = np.random.default_rng(8), 0, 1 - 0.05 / (settings - 1)
-    for _ in range(200):
+    for _ in range(number):
         of_run = 0.1 * rng.standard_normal((runs, 1))
         units = np.exp(of_run + 0.1 * rng.standard_normal((runs, 10)))
         ratio, basis = ratio_of_units(list(units), level, "logins")
         assert basis == ("runs" if runs == 8 else "logins")
         held += ratio.interval.low <= 1 <= ratio.interval.high
-    assert held >= 180
+    assert held >= binom.ppf(0.002, number, 0.95)
 
 
 def test_five_recordings_say_no_more_than_they_agree(tmp_path):
@@ -166,17 +170,18 @@ def test_a_recording_of_an_earlier_version_is_read(tmp_path):
     assert (one.queries.damage, one.queries.number, one.queries.settings.tolist()) == ((), 3, [-1] * 3)
 
 
+@repeated("number", 150, 2_000)
 @pytest.mark.parametrize("rounds", [20, 60])
-def test_without_any_difference_none_is_shown(rounds):
-    """Of 2,000 sweeps of four equal settings at most 5 % call one another (of as many as have 3 to 4 % by the
-    binomial distribution and Bonferroni).
+def test_without_any_difference_none_is_shown(rounds, number):
+    """At most 5 % of sweeps of four equal settings show a difference: 3 to 4 % by the binomial distribution
+    and Bonferroni.
     """
     rng, shown = np.random.default_rng(7), 0
-    for _ in range(2_000):
+    for _ in range(number):
         walls = np.exp(0.3 * rng.standard_normal((4, rounds)))
         verdicts = [verdict_of(ratio_of_units([walls[k] / walls[0]], 1 - 0.05 / 3)[0]) for k in (1, 2, 3)]
         shown += any(v in {"slower", "faster"} for v in verdicts)
-    assert shown <= 100
+    assert shown <= (0.05 * number if number == 2_000 else binom.ppf(0.998, number, 0.05))
 
 
 # ROUNDS: ranks by the binomial distribution of n and a half, as `sweep.rs` has them.

@@ -91,48 +91,40 @@ def test_a_recovery_makes_no_outage_longer(tmp_path):
     assert found[0].quantities["longest"].value == 7 * SECOND
 
 
-def attempt(at, kind):
-    more = {"target": "t", "remote": "192.0.2.7:7"}
-    if kind == "connection.refused":
-        more |= {"error": "refused", "errno": 111}
-    return {"at_ns": START + at * SECOND, "kind": kind, **more}
+def failed(*seconds):
+    """Attempts that were refused."""
+    both = {"target": "t", "remote": "192.0.2.7:7"}
+    kinds = {"connection.opening": {}, "connection.refused": {"error": "refused", "errno": 111}}
+    return [
+        {"at_ns": START + at * SECOND, "kind": kind, **both, **more}
+        for at in seconds
+        for kind, more in kinds.items()
+    ]
 
 
-def test_failed_attempts_last_until_connection(tmp_path):
-    """A server came after 5.17 s, and the last attempt before had failed after 2.09 s, which was told."""
-    attempts = [attempt(at, f"connection.{kind}") for at in (0, 2) for kind in ("opening", "refused")]
+@pytest.mark.parametrize(
+    ("before", "connected", "after", "rows"),
+    [
+        ((0, 2), 5, (), [(2, 0, 5)]),
+        # The recording ends 11 s after its start.
+        ((0, 5), None, (), [(2, 0, 5)]),
+        # Two rows until the same connection would count the same time twice.
+        ((0, 120, 360), 400, (600,), [(3, 0, 400), (1, 600, 600)]),
+    ],
+    ids=["until connected", "until the last attempt", "one row until connected"],
+)
+def test_failed_attempts_last_until_connection(tmp_path, before, connected, after, rows):
+    made = [] if connected is None else [opened(0, START + connected * SECOND)]
     write(
         tmp_path / "r",
-        lognormal_ns(1, 10),
-        start_ns=START + 5 * SECOND,
-        events=[*attempts, opened(0, START + 5 * SECOND)],
+        lognormal_ns(1, 0 if connected is None else 10),
+        start_ns=START + (connected or 0) * SECOND,
+        events=[*failed(*before), *made, *failed(*after)],
+        manifest={"ended_at": iso(START + 11 * SECOND)} if connected is None else (),
     )
-    (refused,) = [f for f in analyse(open_recordings([tmp_path])).findings if f.kind == "refused"]
-    assert (refused.from_ns, refused.to_ns) == (START, START + 5 * SECOND)
-
-
-def test_failed_attempts_at_end_stop_at_last_attempt(tmp_path):
-    """Of three targets one was tried for 6 s and never there; the others ended after 11 s, and so did its
-    recording: its outage was of 5.9 s in the summary, and of 11.3 s in the report.
-    """
-    attempts = [attempt(at, f"connection.{kind}") for at in (0, 5) for kind in ("opening", "refused")]
-    write(
-        tmp_path / "r", lognormal_ns(1, 0), events=attempts, manifest={"ended_at": iso(START + 11 * SECOND)}
-    )
-    (refused,) = [f for f in analyse(open_recordings([tmp_path])).findings if f.kind == "refused"]
-    assert (refused.from_ns, refused.to_ns) == (START, START + 5 * SECOND)
-
-
-def test_distant_attempts_are_one_row_until_connected(tmp_path):
-    """Each row lasts until there is a connection: two of them would tell the same time twice."""
-    failed = [
-        attempt(at, f"connection.{kind}") for at in (0, 120, 360, 600) for kind in ("opening", "refused")
-    ]
-    events = [*failed[:6], opened(0, START + 400 * SECOND), *failed[6:]]
-    write(tmp_path / "r", lognormal_ns(1, 10), start_ns=START + 400 * SECOND, events=events)
-    rows = [f for f in analyse(open_recordings([tmp_path])).findings if f.kind == "refused"]
-    assert [f.quantities["attempts"].value for f in rows] == [3, 1]
-    assert (rows[0].from_ns, rows[0].to_ns) == (START, START + 400 * SECOND)
+    found = [f for f in analyse(open_recordings([tmp_path])).findings if f.kind == "refused"]
+    told = [(f.quantities["attempts"].value, f.from_ns, f.to_ns) for f in found]
+    assert told == [(n, START + begin * SECOND, START + end * SECOND) for n, begin, end in rows]
 
 
 def test_path_with_answering_connection_is_not_silent(tmp_path):

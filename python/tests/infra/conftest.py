@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.forked import Forker
 from support.terraform import PROVIDERS, roots
-from support.zygote import Zygote
 
 _LABS = sorted((f"{cloud}-{root}" for cloud in PROVIDERS for root in roots(cloud)), key=len, reverse=True)
 _OF_LAB = re.compile("|".join(_LABS))
@@ -43,21 +41,3 @@ def pytest_xdist_make_scheduler(config, log):
             return _lab(nodeid) or nodeid
 
     return ByLab(config, log)
-
-
-IMPORTED = [f"fathometer.{name}" for name in ("cli", "cloud.make", "cloud.remove")]
-"""What `plan`, `up` and `down` import."""
-
-
-@pytest.fixture(scope="session")
-def zygote(tmp_path_factory):
-    made = Zygote(tmp_path_factory.mktemp("zygote"), IMPORTED)
-    yield made
-    made.end()
-
-
-@pytest.fixture(scope="session")
-def forker():
-    made = Forker(IMPORTED)
-    yield made
-    made.end()

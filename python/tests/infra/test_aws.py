@@ -7,6 +7,8 @@ import pytest
 
 from support.terraform import GIVEN, lab_of, of_root, roots
 
+pytestmark = pytest.mark.acceptance
+
 PRIVATE = ip_network("10.0.0.0/8")
 # Of today: no type of a generation that is no longer sold, none that has credits but the jump host's.
 TYPES = {"m7i.large"}
@@ -146,11 +148,3 @@ def test_a_network_balancers_idle_limit_is_a_variable(lab):
     assert nodes == {"10.92.1.100", "10.92.1.101"}
     (refused,) = lab.refused(idle_timeout_seconds=59)
     assert "Whole seconds from 60 to 6000" in refused
-
-
-@pytest.mark.parametrize("lab", [of_root("aws", "zones")], indirect=True)
-def test_zone_pairs_are_compared_without_far_host(lab):
-    told = lab.told(other_region="", zones=["c", "a", "b"])
-    labels = [s["label"] for s in told["scenarios"]]
-    assert labels == ["same-host", "same-zone", "cross-zone-c-a", "cross-zone-c-b", "cross-zone-a-b"]
-    assert {h["name"] for h in told["hosts"]} == {"client", "server-zone-a", "server-zone-b", "server-zone-c"}

@@ -11,6 +11,8 @@ import pytest
 
 from support.terraform import GIVEN, Lab, lab_of, of_root, roots, texts
 
+pytestmark = pytest.mark.acceptance
+
 PRIVATE = ip_network("10.0.0.0/8")
 JUMPS = [False, True]
 
@@ -189,14 +191,6 @@ def test_a_way_can_be_had_alone(lab, way):
     told = lab.told(ways=[way], zones=["2"])
     assert [s["label"] for s in told["scenarios"]] == [f"{way}-zone-2"]
     assert {h["name"] for h in told["hosts"]} == {"client", f"{way}-zone-2"}
-
-
-@pytest.mark.parametrize("lab", [of_root("azure", "zones")], indirect=True)
-def test_zone_pairs_are_compared_without_far_host(lab):
-    told = lab.told(other_region="", zones=["3", "1", "2"])
-    labels = [s["label"] for s in told["scenarios"]]
-    assert labels == ["same-host", "same-zone", "cross-zone-3-1", "cross-zone-3-2", "cross-zone-1-2"]
-    assert {h["name"] for h in told["hosts"]} == {"client", "server-zone-1", "server-zone-2", "server-zone-3"}
 
 
 @pytest.mark.parametrize("lab", [of_root("azure", "placement")], indirect=True)

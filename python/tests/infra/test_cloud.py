@@ -1,6 +1,7 @@
 """`fathom cloud` with the real OpenTofu (or Terraform) and a real root, against the stand-in provider."""
 
 import json
+import re
 import shutil
 import signal
 
@@ -11,16 +12,18 @@ from support.machines import until
 from support.programs import fathom
 from support.terraform import program, served
 
-
-@pytest.fixture
-def cloud(tmp_path, zygote):
-    return Cloud(tmp_path, zygote)
+pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture
-def attached(tmp_path, zygote):
+def cloud(tmp_path):
+    return Cloud(tmp_path)
+
+
+@pytest.fixture
+def attached(tmp_path):
     """One whose tool asks a provider that runs already."""
-    return Cloud(tmp_path, zygote, more=served("azure"))
+    return Cloud(tmp_path, more=served("azure"))
 
 
 def test_a_lab_is_planned_made_and_removed(cloud):
@@ -34,7 +37,7 @@ def test_a_lab_is_planned_made_and_removed(cloud):
     out, err = cloud("up", "azure-zones", answer="y\ny\n")
     assert "[45/45] " in err
     assert "45 things of 11 kinds are there: 0.51 to 0.55 $ an hour" in err
-    assert "in 3h 59m" in err
+    assert re.search(r"in 3h 5\dm", err)
     assert out.splitlines()[-1] == "fathom cloud run azure-zones"
     assert cloud("up", "azure-zones")[1].count("everything of it is there") == 1
     assert "azure-zones  made, estimated at 0.51 to 0.55 $ an hour" in cloud("list")[0]
@@ -67,7 +70,7 @@ def test_extending_lab_changes_it_in_place(cloud):
     out, err = cloud("up", "azure-zones", "--for", "8h", "--yes")
     assert "to be changed" in out
     assert "to be made" not in out
-    assert "in 7h 59m" in err
+    assert re.search(r"in 7h 5\dm", err)
     # The provider was a link into a cache that was emptied; and the tool could not write its state where that
     # belongs. Neither makes a lab one that nobody can remove.
     root = cloud.place / "labs/azure/zones"
@@ -164,8 +167,8 @@ def test_a_value_that_the_lab_refuses(attached):
         assert set(err.rstrip().rpartition("; set it with ")[2].split(" and ")) == ways
 
 
-def test_module_validation_error_names_variable(tmp_path, zygote):
-    nat = Cloud(tmp_path, zygote, lab="azure-nat", more=served("azure"))
+def test_module_validation_error_names_variable(tmp_path):
+    nat = Cloud(tmp_path, lab="azure-nat", more=served("azure"))
     words = ("azure-nat", *GIVEN[1:], "--var", "idle_timeout_minutes=4.5")
     _, err = nat("plan", *words, code=1)
     says = "idle_timeout_minutes: Whole minutes from 4 to 120; set it with --var idle_timeout_minutes=VALUE"
@@ -193,9 +196,9 @@ output "fathometer" {
 
 
 @pytest.fixture
-def own(tmp_path, zygote):
+def own(tmp_path):
     """Somebody with a lab of their own, whose variable changes nothing but what its output tells."""
-    return with_own_root(tmp_path, zygote, OWN_ROOT)
+    return with_own_root(tmp_path, OWN_ROOT)
 
 
 def test_output_only_change_applies_without_question(own):

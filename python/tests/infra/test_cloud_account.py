@@ -10,13 +10,15 @@ from fathometer.cloud.whose import tags_of
 from support.lab_of_tofu import Cloud
 from support.terraform import served
 
+pytestmark = pytest.mark.acceptance
+
 OURS, OTHER = "111111111111", "222222222222"
 GIVEN = ("aws-balancer", "--from", "198.51.100.7/32")
 
 
 @pytest.fixture
-def cloud(tmp_path, zygote):
-    made = Cloud(tmp_path, zygote, lab="aws-balancer")
+def cloud(tmp_path):
+    made = Cloud(tmp_path, lab="aws-balancer")
 
     def login(account, *, told=True):
         """Whose login the provider has, and whether `aws` tells that; of things it lists none."""

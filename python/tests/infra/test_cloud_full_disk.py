@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from support.lab_of_namespaces import ended
+from support.lab_of_namespaces import MAIN, ended, inside
 from support.machines import Machine, lacking
 from support.programs import missing
 from support.terraform import program
+
+pytestmark = pytest.mark.acceptance
 
 ROOT = """# What is known of a lab whose disk is full?
 resource "terraform_data" "first" {}
@@ -48,8 +50,7 @@ output "fathometer" {
 class Full:
     """Somebody whose lab has a small disk of its own."""
 
-    def __init__(self, directory, forker):
-        self.forker = forker
+    def __init__(self, directory):
         self.machine = Machine(directory / "client", "client")
         disk = directory / "disk"
         disk.mkdir()
@@ -68,12 +69,8 @@ class Full:
         self.env = {**kept, "HOME": str(self.machine.home), "PATH": path, "CHECKPOINT_DISABLE": "1"}
 
     def __call__(self, verb, *words, code=0):
-        program = "from fathometer.cli import main; main()"
         words = ("cloud", verb, "azure-full", "--directory", self.lab, "--yes", *words)
-        home = self.machine.home
-        return ended(
-            self.forker.popen(program, *words, env=self.env, cwd=home, inside=self.machine.pid), code
-        )
+        return ended(inside(self.machine, MAIN, *words, env=self.env), code)
 
     def up(self, code=0):
         return self("up", *self.given, code=code)
@@ -87,12 +84,12 @@ class Full:
 
 
 @pytest.fixture
-def full(forker):
+def full():
     if what := lacking():
         missing(what)
     program()
     directory = Path(tempfile.mkdtemp(prefix="fathom-full-"))
-    made = Full(directory, forker)
+    made = Full(directory)
     yield made
     made.machine.end()
     shutil.rmtree(directory)

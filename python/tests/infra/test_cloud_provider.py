@@ -11,6 +11,8 @@ import pytest
 from support.lab_of_tofu import with_own_root
 from support.terraform import mirror
 
+pytestmark = pytest.mark.acceptance
+
 ROOT = """# Does a lab go on by another provider?
 terraform {
   required_providers {
@@ -36,9 +38,9 @@ output "fathometer" {
 
 
 @pytest.fixture
-def own(tmp_path, zygote):
+def own(tmp_path):
     """Somebody with a lab of their own, and providers that nobody else has."""
-    made = with_own_root(tmp_path, zygote, ROOT)
+    made = with_own_root(tmp_path, ROOT)
     shared, _ = mirror()
     made.mirror = tmp_path / "mirror"
     # Beside it are sockets of providers that run, and the other clouds'.

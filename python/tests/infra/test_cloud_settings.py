@@ -13,13 +13,15 @@ from fathometer.cloud.whose import tags_of
 from support.lab_of_tofu import Cloud
 from support.terraform import served
 
+pytestmark = pytest.mark.acceptance
+
 LAB = "azure-nat"
 GIVEN = (LAB, "--from", "198.51.100.7/32", "--public-jump")
 
 
 @pytest.fixture
-def nat(tmp_path, zygote):
-    return Cloud(tmp_path, zygote, LAB, served("azure"))
+def nat(tmp_path):
+    return Cloud(tmp_path, LAB, served("azure"))
 
 
 def sizes(cloud):
@@ -130,7 +132,7 @@ def test_up_uses_planned_settings_for_new_lab(nat):
     nat("plan", LAB, "--var", "port=22", code=1)
     assert "nobody wanted it" in nat("up", LAB, "--var", "size=Standard_D8s_v5", code=1, answer="n\n")[1]
     _, err = nat("up", LAB, "--var", "idle_timeout_minutes=null", "--yes")
-    assert "in 1h 59m" in err
+    assert re.search(r"in 1h 5\dm", err)
     # What was planned before does not hold: the lab's own does.
     assert "as usual in this lab, whatever was said before: idle_timeout_minutes" in err
     assert "idle_timeout_minutes" not in LabPlace(nat.place).settings

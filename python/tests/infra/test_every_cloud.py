@@ -51,15 +51,18 @@ def zones(request):
     return lab_of(request.param, "zones")
 
 
+@pytest.mark.acceptance
 def test_files_are_formatted():
     done = run(program(), "fmt", "-check", "-recursive", "-diff", INFRA, cwd=INFRA, check=False)
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.acceptance
 def test_a_root_is_valid(lab):
     lab("validate")
 
 
+@pytest.mark.acceptance
 def test_a_roots_own_tests_pass_and_make_nothing(lab):
     text = (lab.cwd / "tests/lab.tftest.hcl").read_text()
     # Who runs them with a real provider pays for nothing.
@@ -68,12 +71,14 @@ def test_a_roots_own_tests_pass_and_make_nothing(lab):
     assert f"Success! {text.count('run ')} passed, 0 failed." in told
 
 
+@pytest.mark.acceptance
 def test_every_root_pins_provider_release_line(lab, planned):
     _, plan = planned
     provider = plan["configuration"]["provider_config"][PROVIDERS[lab.cloud]]
     assert provider["version_constraint"] == LINES[lab.cloud]
 
 
+@pytest.mark.acceptance
 def test_billable_resources_carry_tag_and_expiry(planned):
     resources, _ = planned
     # What Google calls tags are names for its firewall.
@@ -89,6 +94,7 @@ def test_billable_resources_carry_tag_and_expiry(planned):
         assert tags["fathom-lab"].startswith("fathom-"), resource.address
 
 
+@pytest.mark.acceptance
 def test_no_secret_is_kept(planned):
     _, plan = planned
     for change in plan["resource_changes"]:
@@ -96,6 +102,7 @@ def test_no_secret_is_kept(planned):
         assert not {n for n in secret if change["change"]["after"].get(n)}, change["address"]
 
 
+@pytest.mark.acceptance
 def test_docs_state_hourly_price_of_every_lab(lab, planned):
     _, plan = planned
     price = estimate(read_plan(plan).after)
@@ -122,6 +129,7 @@ def only_its_end_changes(lab):
     assert endless[0] == endless[1]
 
 
+@pytest.mark.acceptance
 def test_lab_lifecycle_leaves_nothing(lab, tmp_path):
     outputs = lab.outputs
     study = tmp_path / "lab.toml"
@@ -146,6 +154,7 @@ def test_lab_lifecycle_leaves_nothing(lab, tmp_path):
     assert lab.down(public_jump=True, expires="2020-01-01T00:00:00Z") == []
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -178,6 +187,7 @@ def test_unsafe_or_invalid_variables_are_refused(zones, wrong):
         assert REFUSED[variable] in error
 
 
+@pytest.mark.acceptance
 def test_what_can_name_nothing_is_refused(zones):
     """What a variable of the shell that is empty gives, and what would go into a name or an address."""
     project = {"project": ("", "the id of a project")} if zones.cloud == "gcp" else {}
@@ -237,6 +247,17 @@ def test_every_root_refuses_what_names_nothing():
         assert not [one for one in refuses if rule.match(one)], (file, name)
 
 
+@pytest.mark.acceptance
+def test_zone_pairs_are_compared_without_far_host(zones):
+    far, *others = ("3", "1", "2") if zones.cloud == "azure" else ("c", "a", "b")
+    told = zones.told(other_region="", zones=[far, *others])
+    pairs = [f"cross-zone-{far}-{one}" for one in others] + [f"cross-zone-{others[0]}-{others[1]}"]
+    assert [s["label"] for s in told["scenarios"]] == ["same-host", "same-zone", *pairs]
+    servers = {f"server-zone-{zone}" for zone in (far, *others)}
+    assert {h["name"] for h in told["hosts"]} == {"client", *servers}
+
+
+@pytest.mark.acceptance
 def test_ssh_has_no_default(zones):
     done = zones("plan", "-input=false", f"-var=expires={GIVEN['expires']}", check=False)
     assert 'variable "ssh_from" is not set' in done.stderr

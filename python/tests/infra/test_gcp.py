@@ -30,6 +30,7 @@ def of(resources, *kinds):
     return [r for r in resources.values() if r.kind in {f"google_compute_{kind}" for kind in kinds}]
 
 
+@pytest.mark.acceptance
 def test_nothing_is_open_to_the_world(planned):
     jump, resources = planned
     ports = set()
@@ -51,6 +52,7 @@ def test_nothing_is_open_to_the_world(planned):
     assert ports == {("tcp", "22"), ("tcp", "7007"), ("udp", "7007")}
 
 
+@pytest.mark.acceptance
 def test_only_requested_jump_host_reaches_internet(planned):
     jump, resources = planned
     addresses = ["module.jump[0].google_compute_address.this[0]"] if jump else []
@@ -66,6 +68,7 @@ def test_only_requested_jump_host_reaches_internet(planned):
     assert {f["load_balancing_scheme"] for f in of(resources, "forwarding_rule")} <= {"INTERNAL"}
 
 
+@pytest.mark.acceptance
 def test_every_host_has_an_end(planned):
     _, resources = planned
     hosts = of(resources, "instance")
@@ -79,6 +82,7 @@ def test_every_host_has_an_end(planned):
         assert host["metadata"]["startup-script"] == END.read_text()
 
 
+@pytest.mark.acceptance
 def test_hosts_are_current_types_with_key_login(planned):
     _, resources = planned
     for host in of(resources, "instance"):
@@ -92,19 +96,13 @@ def test_hosts_are_current_types_with_key_login(planned):
         assert not host["service_account"]
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("lab", [of_root("gcp", "zones")], indirect=True)
 def test_a_networks_mtu_is_a_variable(lab):
     resources, _ = lab.plan(mtu=8896)
     assert [n["mtu"] for n in of(resources, "network")] == [8896]
     (refused,) = lab.refused(mtu=9000)
     assert "Whole bytes from 1300 to 8896" in refused
-
-
-@pytest.mark.parametrize("lab", [of_root("gcp", "zones")], indirect=True)
-def test_zone_pairs_are_compared_without_far_host(lab):
-    told = lab.told(other_region="", zones=["c", "a", "b"])
-    labels = [s["label"] for s in told["scenarios"]]
-    assert labels == ["same-host", "same-zone", "cross-zone-c-a", "cross-zone-c-b", "cross-zone-a-b"]
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,7 @@ def docs():
     return lines, studies, text
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("root", "article", "row"),
     [of_root("azure", PATHS[key][0], PATHS[key][0], *key) for key in PATHS],
@@ -137,6 +138,7 @@ def test_every_published_row_has_root_study_and_docs(root, article, row, tmp_pat
     assert read_study(ROOT / f"studies/{study}.toml").repetitions == measured.repetitions
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("root", [of_root("azure", "placement")])
 def test_published_throughput_has_its_own_study(root, tmp_path):
     """2.01 against 2.82 Gbit/s, of the same pairs as the round trips."""
@@ -150,6 +152,7 @@ def test_published_throughput_has_its_own_study(root, tmp_path):
     assert {"an-off", "an-on"} <= {scenario.label for scenario in measured.scenario}
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     "root", [of_root("azure", root) for root in sorted({root for root, _ in PATHS.values()})]
 )
@@ -159,6 +162,7 @@ def test_a_root_builds_what_was_published(root):
     assert {label for of, label in PATHS.values() if of == root} <= labels
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("root", [of_root("azure", "all")])
 def test_all_root_builds_exactly_published_paths(root):
     told = lab_of("azure", root).outputs["fathometer"]["value"]
@@ -171,6 +175,7 @@ def test_all_root_builds_exactly_published_paths(root):
     assert {s.label for s in study.scenario} == set(labels) - {"an-on-group"}
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("root", [of_root("azure", root) for root in roots("azure")])
 def test_jump_network_peers_with_every_host_network(root):
     resources, _ = lab_of("azure", root).planned(public_jump=True)

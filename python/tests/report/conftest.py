@@ -1,4 +1,4 @@
-"""One report of three recordings with known samples and a story, made once and looked at by many tests."""
+"""One report of three recordings with known samples and a story; many tests read it."""
 
 from types import SimpleNamespace
 
@@ -7,6 +7,7 @@ import pytest
 
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
+from fathometer.report import drawing
 from fathometer.report import write as writing
 from support.postgres import postgres
 from support.recordings import START, UNANSWERED, lognormal_ns, write
@@ -14,7 +15,7 @@ from support.recordings import START, UNANSWERED, lognormal_ns, write
 SECOND = 1_000_000_000
 COUNT = 6_000
 RISES = 4_000
-"""Not half-way: of so few samples no median could be told that lies between two levels."""
+"""Not half-way: a median between two levels has no interval."""
 
 
 def story(seed, median_us):
@@ -51,12 +52,16 @@ def report(tmp_path_factory):
         write(root / "recordings" / str(number), rtt, label=label, events=events(), warm_up=10)
     analysis = analyse(open_recordings([root / "recordings"]))
     files = {"html": root / "r.html", "markdown": root / "r.md", "machine": root / "r.json"}
-    writing.write(analysis, **files, pictures=root / "figures")
-    return SimpleNamespace(root=root, sent=sent, analysis=analysis, **files)
+    page = drawing.draw(analysis)
+    with pytest.MonkeyPatch.context() as patch:
+        # Drawing takes most of the time of a report.
+        patch.setattr(drawing, "draw", lambda *_: page)
+        writing.write(analysis, **files)
+    return SimpleNamespace(root=root, sent=sent, analysis=analysis, page=page, **files)
 
 
 @pytest.fixture(scope="session")
 def database():
-    """The URL of a PostgreSQL that is only asked."""
+    """The URL of a PostgreSQL for queries."""
     with postgres() as url:
         yield url

@@ -16,7 +16,7 @@ from support.report_schema import keeps_to_schema
 ASKED = {
     "asleep": ["--count", "21", "--query", "SELECT pg_sleep(0.02)"],
     # Longer than a lost answer takes to come again: surely the server, however rarely a busy host looks.
-    "long asleep": ["--count", "4", "--query", "SELECT pg_sleep(0.5)"],
+    "long asleep": ["--count", "2", "--query", "SELECT pg_sleep(0.5)"],
     "pieces": ["--count", "6", "--rows", "500", "--fetch-size", "10"],
     "working": ["--count", "4", "--rows", "50", "--think", "1ms"],
     "wrong": ["--query", "SELECT 1 / 0"],

@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -19,29 +20,53 @@ from support.programs import free_port, serving, tool, until_it_answers
 from support.report_schema import keeps_to_schema
 
 MS = 1_000_000
-GAPS = {"20ms": 20 * MS, "80ms": 80 * MS}
 REFUSED = 40
 """Datagrams a second that the reflector answers; the others count as lost on the way there."""
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured."""
+
+    gaps_ms: tuple[int, int]
+    silent: int
+    lossy: int
+    made: int
+    bulk: tuple[str, ...]
+
+    @property
+    def gaps_ns(self):
+        return [ms * MS for ms in self.gaps_ms]
+
+
+SHORT = Plan((10, 40), 120, 120, 100, ("--for", "1s"))
+LONG = Plan((20, 80), 320, 300, 400, ("--omit", "1s", "--for", "2s"))
+
+
+@pytest.fixture(scope="module", params=[SHORT, pytest.param(LONG, marks=pytest.mark.acceptance)])
+def plan(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def summaries(tmp_path_factory):
+def summaries(plan, tmp_path_factory):
     """A recording of each mode, by label: its directory and the probe's summary."""
     root = tmp_path_factory.mktemp("modes")
+    gaps = ",".join(f"{ms}ms" for ms in plan.gaps_ms)
     made = {}
 
     def measure(label, address, *options):
         made[label] = root / label, probe(root / label, address, *options)
 
     with echo("--udp-max-rate", str(REFUSED)) as at:
-        measure("lossy", at["udp"], "--udp", "--every", "5ms", "--count", "300", "--timeout", "1s")
+        measure("lossy", at["udp"], "--udp", "--every", "5ms", "--count", plan.lossy, "--timeout", "1s")
     with echo("--throughput", "0", "--stamp", "127.0.0.1:0") as at:
-        measure("silent", at["tcp"], "--idle-gap", ",".join(GAPS), "--count", "320", "--connections", "3")
+        measure("silent", at["tcp"], "--idle-gap", gaps, "--count", plan.silent, "--connections", "3")
         measure("bulk", at["iperf3"], "--throughput", "--bidirectional", "--connections", "2",
-                "--bitrate", "50Mbit", "--omit", "1s", "--for", "2s")  # fmt: skip
+                "--bitrate", "50Mbit", *plan.bulk)  # fmt: skip
         measure("twamp", at["stamp"], "--stamp", "--every", "20ms", "--count", "20")
         measure("back-to-back", at["stamp"], "--stamp", "--ping-pong", "--count", "20")
-        measure("made", at["tcp"], "--connect", "--every", "2ms", "--count", "400")
+        measure("made", at["tcp"], "--connect", "--every", "2ms", "--count", plan.made)
     with tls_server(tmp_path_factory.mktemp("tls")) as port:
         measure("secret", f"127.0.0.1:{port}", "--connect", "--tls", "--tls-insecure", "--every", "5ms",
                 "--count", "60")  # fmt: skip
@@ -113,7 +138,7 @@ def test_json_with_all_modes_matches_schema(told):
         assert told[0][part], f"there is {part}, or the schema is not tried"
 
 
-def by_silence(directory):
+def by_silence(directory, plan):
     """(gap, first or not) -> round trips; by a walk along each connection, as schema/recording.md says it."""
     found, before, gap = {}, None, None
     for row in rows(directory):
@@ -121,7 +146,7 @@ def by_silence(directory):
             gap = None
         else:
             silent = row["due_ns"] - before["sent_ns"] - before["rtt_ns"]
-            near = [g for g in GAPS.values() if abs(silent - g) <= g / 20]
+            near = [g for g in plan.gaps_ns if abs(silent - g) <= g / 20]
             assert near or abs(silent) < MS, "a silence of the plan, or none"
             gap = near[0] if near else gap
             if gap is not None:
@@ -130,15 +155,15 @@ def by_silence(directory):
     return found
 
 
-def test_samples_around_silences_are_never_pooled(told, summaries):
+def test_samples_around_silences_are_never_pooled(told, summaries, plan):
     directory, own = summaries["silent"]
-    expected = by_silence(directory)
-    assert set(expected) == {(gap, first) for gap in GAPS.values() for first in (True, False)}
+    expected = by_silence(directory, plan)
+    assert set(expected) == {(gap, first) for gap in plan.gaps_ns for first in (True, False)}
     of_plan = {(line["gap_ns"], first): line["first" if first else "warm"] for line in own["idle_gaps"]
                for first in (True, False)}  # fmt: skip
-    for text, gap in GAPS.items():
+    for ms, gap in zip(plan.gaps_ms, plan.gaps_ns, strict=True):
         for first in (True, False):
-            name = f"silent, {'first' if first else 'warm'} after {text[:-2]} ms"
+            name = f"silent, {'first' if first else 'warm'} after {ms} ms"
             made = scenario(told, name)
             assert made["silence"] == {"gap_ns": gap, "first": first}
             same_figures(made, np.array(expected[gap, first]))
@@ -154,18 +179,19 @@ def test_samples_around_silences_are_never_pooled(told, summaries):
     assert not [s for s in told[0]["scenarios"] if s["name"] == "silent"]
 
 
-def test_silence_cost_matches_summary_with_interval(told, summaries):
+def test_silence_cost_matches_summary_with_interval(told, summaries, plan):
     directory, own = summaries["silent"]
-    expected = by_silence(directory)
+    expected = by_silence(directory, plan)
     costs = {c["gap_ns"]: c for c in told[0]["silences"]}
-    assert sorted(costs) == sorted(GAPS.values())
+    assert sorted(costs) == plan.gaps_ns
     for line in own["idle_gaps"]:
         cost = costs[line["gap_ns"]]
         medians = [nearest_rank(expected[line["gap_ns"], first], 0.5) for first in (True, False)]
         assert cost["low_ns"] <= cost["cost_ns"] <= cost["high_ns"]
-        # Blocks that are alike are settled first, which may leave out a few at the start.
-        assert cost["cost_ns"] == pytest.approx(medians[0] - medians[1], rel=0.1, abs=5_000)
-        assert cost["cost_ns"] == pytest.approx(line["cost_ns"]["p50"], rel=0.1, abs=5_000)
+        if plan is LONG:
+            # The report may leave out a few blocks at the start, which a busy machine makes slower.
+            assert cost["cost_ns"] == pytest.approx(medians[0] - medians[1], rel=0.1, abs=5_000)
+            assert cost["cost_ns"] == pytest.approx(line["cost_ns"]["p50"], rel=0.1, abs=5_000)
         (finding,) = findings(told, "silence", cost["first"])
         assert ("longer" in finding["statement"]) == (cost["shown"] and cost["cost_ns"] > 0)
     _, page, text = told
@@ -175,7 +201,7 @@ def test_silence_cost_matches_summary_with_interval(told, summaries):
     assert not [a for a in told[0]["advice"] if a["topic"] == "placement" and "silent" in a["statement"]]
 
 
-def test_throughput_is_what_the_receiver_counted(told, summaries):
+def test_throughput_is_what_the_receiver_counted(told, summaries, plan):
     directory, own = summaries["bulk"]
     (test,) = told[0]["throughput"]
     assert test["ended_early"] is None
@@ -187,8 +213,8 @@ def test_throughput_is_what_the_receiver_counted(told, summaries):
         assert len(way["streams"]) == 2
         mbit = way["received"]["bytes"] * 8e3 / way["received"]["duration_ns"]
         assert way["received"]["bits_per_second"] == pytest.approx(mbit * 1e6, rel=1e-6)
-        # Two streams, each held to 50 Mbit/s: no sum of one way passes that by much.
-        assert mbit < 110
+        # Two streams, each held to 50 Mbit/s.
+        assert plan is SHORT or mbit < 110
         assert f"{mbit:.3g}" in told[2].split("## Throughput")[1]
     # The seconds again, by the events.
     events = [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines()]
@@ -205,7 +231,8 @@ def test_throughput_is_what_the_receiver_counted(told, summaries):
     assert 'id="rates"' in told[1]
 
 
-def test_a_test_against_iperf3_has_what_iperf3_tells(tmp_path):
+@pytest.mark.acceptance
+def test_throughput_against_iperf3_has_its_figures(tmp_path):
     program, port = tool("iperf3"), str(free_port())
     with serving(program, "-s", "-B", "127.0.0.1", "-p", port):
         until_it_answers([program, "-c", "127.0.0.1", "-p", port, "-n", "1K"])
@@ -221,7 +248,7 @@ def test_a_test_against_iperf3_has_what_iperf3_tells(tmp_path):
     assert way["retransmits"] == own["ways"][0]["retransmits"]
 
 
-def test_losses_are_told_by_direction(told, summaries):
+def test_losses_are_told_by_direction(told, summaries, plan):
     for label in ("lossy", "back-to-back", "twamp"):
         _, own = summaries[label]
         there = [line for line in told[0]["losses"] if line["scenario"] == label]
@@ -232,7 +259,7 @@ def test_losses_are_told_by_direction(told, summaries):
         assert {k: line[k] for k in own["loss"]} == own["loss"]
         assert line["forward"] + line["backward"] + line["unknown"] == line["unanswered"] == own["unanswered"]
     lost = summaries["lossy"][1]["loss"]
-    assert lost["forward"] > 100, "the reflector refuses most of them"
+    assert lost["forward"] > plan.lossy / 3, "the reflector refuses most of them"
     (finding,) = findings(told, "loss direction", "lossy")
     assert f"on the way there: {lost['forward']:,} of {lost['forward']:,}" in finding["statement"]
     assert "Which way datagrams were lost" in told[2]
@@ -258,7 +285,7 @@ def test_connections_that_are_samples_are_no_story(told, summaries):
     assert "before connect() to established" in told[1]
 
 
-def test_a_handshake_is_told_in_its_parts(told, summaries):
+def test_handshake_report_has_its_parts(told, summaries):
     directory, own = summaries["secret"]
     events = [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines()]
     opened = [e for e in events if e["kind"] == "connection.opened"]

@@ -1,5 +1,6 @@
-"""The report on real outputs of the peers that Debian packages: its numbers are those in their own files,
-which are read here by other means than the importers'.
+"""The report on outputs of peers: its numbers are those in their own files, read here without the importers.
+
+Stored outputs in `make test`; real ones of the peers that Debian packages in `make acceptance`.
 """
 
 import json
@@ -8,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from support import peers
+from support import outputs, peers
 from support.command_line import run
 from support.independent import same_figures
 
@@ -30,6 +31,39 @@ def impossible(report):
     return [r for r in report["consistency"] if r["verdict"] == "impossible"]
 
 
+STORED_RTT_NS = {
+    "sockperf": (81_361, 100_000, 80_000),
+    # By irtt's monotonic clock, with the server's time.
+    "irtt": (112_277, 100_000),
+    "ping": (500_000, 250_000),
+}
+
+
+def test_stored_outputs_have_their_figures(tmp_path):
+    stored = [tmp_path / f"{name}.txt" for name in (*STORED_RTT_NS, "qperf", "iperf3")]
+    for file in stored:
+        file.write_text(outputs.CASES[file.stem])
+    report, page, text = reported(tmp_path, *stored)
+    by_name = {s["name"]: s for s in report["scenarios"]}
+    assert len(by_name) == len(STORED_RTT_NS)
+    for name, rtt in STORED_RTT_NS.items():
+        same_figures(by_name[name], np.array(rtt))
+    told = {(s["tool"], *sorted(s["rtt_ns"].items())) for s in report["summaries"]}
+    assert told == {
+        # qperf prints halves of round trips.
+        ("qperf", ("mean", 32_600)),
+        ("qperf", ("mean", 2_400_000)),
+        ("iperf3", ("max", 104_000), ("mean", 100_000), ("min", 96_000)),
+    }
+    for summary in report["summaries"]:
+        for sentence in summary["cannot"]:
+            # The page and Markdown write apostrophes and underscores in their own ways.
+            assert sentence.replace("'", "&#39;") in page
+            assert sentence.replace("_", "\\_") in text
+    assert not impossible(report)
+
+
+@pytest.mark.acceptance
 def test_sockperf(tmp_path):
     log, printed = peers.sockperf(tmp_path)
     report, page, text = reported(tmp_path, log, printed)
@@ -53,6 +87,7 @@ def whole(seconds):
     return int(before) * 10**9 + int(after.ljust(9, "0")[:9])
 
 
+@pytest.mark.acceptance
 def test_qperf_summary_states_its_limits(tmp_path):
     output = peers.qperf(tmp_path)
     report, page, text = reported(tmp_path, output)
@@ -71,6 +106,7 @@ def test_qperf_summary_states_its_limits(tmp_path):
     assert not impossible(report)
 
 
+@pytest.mark.acceptance
 def test_iperf3(tmp_path):
     output = peers.iperf3(tmp_path)
     report, page, _ = reported(tmp_path, output)
@@ -88,6 +124,7 @@ def test_iperf3(tmp_path):
     assert not impossible(report)
 
 
+@pytest.mark.acceptance
 def test_irtt(tmp_path):
     output = peers.irtt(tmp_path)
     report, _, _ = reported(tmp_path, output)
@@ -102,6 +139,7 @@ def test_irtt(tmp_path):
     assert not impossible(report)
 
 
+@pytest.mark.acceptance
 def test_ping(tmp_path):
     output = peers.ping(tmp_path, "-D")
     report, _, _ = reported(tmp_path, output)

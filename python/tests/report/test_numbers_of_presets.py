@@ -21,8 +21,13 @@ from support.independent import (
     same_figures,
 )
 from support.programs import ROOT, fathom
+from support.tiers import rows
 
 PRESETS = sorted((ROOT / "scenarios").glob("*.toml"))
+QUICK = [
+    ROOT / "scenarios" / f"{name}.toml"
+    for name in ("psping-sizes", "azure-lb-cross-zone", "azure-live-migration")
+]
 VIRTUAL = ("--for", "5m", "--every", "100ms")
 """Of simulated time: 3,000 samples a path, enough for a p99.9."""
 
@@ -31,7 +36,7 @@ def test_there_are_presets():
     assert len(PRESETS) >= 21
 
 
-@pytest.fixture(scope="module", params=PRESETS, ids=lambda p: p.stem)
+@pytest.fixture(scope="module", params=rows(PRESETS, QUICK), ids=lambda p: p.stem)
 def told(request, tmp_path_factory):
     """The samples of each recording by its id, and the report's JSON on them all."""
     directory = tmp_path_factory.mktemp(request.param.stem)

@@ -1,10 +1,11 @@
-"""The page as a browser shows it."""
+"""The page as a browser shows it: one in `make test`, the others in `make acceptance`."""
 
 from types import SimpleNamespace
 
 import pytest
 
 from support.chromium import chromium
+from support.tiers import rows
 
 DRAWN = "[...document.querySelectorAll('.live')].every(place => place.dataset.ready)"
 DOMAIN = "document.querySelector('[data-zoom]').view.scale('x').domain().map(Number)"
@@ -55,8 +56,10 @@ def draw(page):
     page.wait_for_function(DRAWN)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [PHONE, DESKTOP])
+SHOWN = [(DESKTOP, "light"), (DESKTOP, "dark"), (PHONE, "light"), (PHONE, "dark")]
+
+
+@pytest.mark.parametrize(("size", "scheme"), rows(SHOWN, SHOWN[:1]))
 def test_charts_draw_without_messages_or_requests(opened, report, size, scheme):
     shown = opened(size, scheme)
     draw(shown.page)
@@ -72,6 +75,7 @@ def test_charts_draw_without_messages_or_requests(opened, report, size, scheme):
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= size[0]
 
 
+@pytest.mark.acceptance
 def test_letters_have_the_colour_of_the_page(opened):
     for scheme, light in (("light", False), ("dark", True)):
         shown = opened(DESKTOP, scheme)
@@ -94,6 +98,7 @@ def test_letters_have_the_colour_of_the_page(opened):
         assert (brightest > 128) == light
 
 
+@pytest.mark.acceptance
 def test_zooming_changes_what_is_seen_and_goes_back(opened):
     shown = opened()
     draw(shown.page)
@@ -122,7 +127,8 @@ def test_zooming_changes_what_is_seen_and_goes_back(opened):
     assert shown.said == []
 
 
-def test_buttons_zoom_for_who_has_no_wheel(opened):
+@pytest.mark.acceptance
+def test_buttons_zoom_without_a_wheel(opened):
     shown = opened(PHONE, is_mobile=True, has_touch=True)
     draw(shown.page)
     page = shown.page
@@ -135,6 +141,7 @@ def test_buttons_zoom_for_who_has_no_wheel(opened):
     page.wait_for_function(f"{DOMAIN}[0] === {first} && {DOMAIN}[1] === {last}")
 
 
+@pytest.mark.acceptance
 def test_brush_zooms_every_path(opened):
     shown = opened()
     draw(shown.page)
@@ -162,7 +169,8 @@ def test_brush_zooms_every_path(opened):
     assert shown.said == []
 
 
-def test_the_pointer_is_told_what_is_under_it(opened):
+@pytest.mark.acceptance
+def test_tooltip_shows_figures_under_the_pointer(opened):
     shown = opened()
     draw(shown.page)
     page = shown.page
@@ -178,8 +186,9 @@ def test_the_pointer_is_told_what_is_under_it(opened):
     assert "ms" in tip or "µs" in tip
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("size", [PHONE, (1280, 800)])
-def test_the_first_screen_says_what_happened(opened, report, size):
+def test_first_screen_tells_the_first_incident(opened, report, size):
     """Without scrolling: the verdict, and of the first incident what, when, to whom, the cost, the change."""
     shown = opened(size)
     entry = shown.page.locator("article.incident").first
@@ -193,6 +202,7 @@ def test_the_first_screen_says_what_happened(opened, report, size):
     assert report.analysis.incidents
 
 
+@pytest.mark.acceptance
 def test_phone_shows_only_key_columns(opened):
     heads = "[...document.querySelectorAll('#summary thead th')]"
     heads += ".filter(e => e.offsetParent).map(e => e.innerText)"
@@ -200,12 +210,14 @@ def test_phone_shows_only_key_columns(opened):
     assert len(opened(DESKTOP).page.evaluate(heads)) == 10
 
 
+@pytest.mark.acceptance
 def test_a_wide_screen_is_used(opened):
     shown = opened((1500, 900))
     box = shown.page.locator("#timeline").bounding_box()
     assert box["width"] > 1400
 
 
+@pytest.mark.acceptance
 def test_without_script_the_pictures_stand_still(opened):
     shown = opened(java_script_enabled=False)
     for name in ("timeline", "time-1", "tail", "figures"):
@@ -213,7 +225,8 @@ def test_without_script_the_pictures_stand_still(opened):
     assert not shown.page.locator(".live").first.is_visible()
 
 
-def test_it_prints(opened):
+@pytest.mark.acceptance
+def test_print_shows_still_pictures_in_black(opened):
     shown = opened(scheme="dark")
     draw(shown.page)
     printed = shown.page.pdf(format="A4")
@@ -225,6 +238,7 @@ def test_it_prints(opened):
     assert shown.page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
 
 
+@pytest.mark.acceptance
 def test_a_phone_gets_pictures_of_its_width(opened):
     shown = opened(PHONE)
     assert shown.page.locator("#tail .narrow svg").is_visible()

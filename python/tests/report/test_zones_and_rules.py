@@ -1,9 +1,15 @@
 """What the report says of physical zones, and of the five rules of the SQL Server article."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from fathometer.findings.comparisons import comparisons
+from fathometer.findings.scenarios import scenarios
+from fathometer.report.rules import answers
+from support.alike import recording
 from support.command_line import run
 from support.recordings import START, lognormal_ns, write
 from support.report_schema import SCHEMA
@@ -38,7 +44,7 @@ def three_zones(directory):
 
 def test_paths_are_grouped_by_physical_zone(tmp_path):
     three_zones(tmp_path / "in")
-    value, page = reported(tmp_path / "in", tmp_path, "-o", tmp_path / "r.html")
+    value, page = reported(tmp_path / "in", tmp_path)
     found = value["zones"]
     # Of server-1, which probes nothing, by its number; of the others by what they said themselves.
     assert {(p["scenario"], *p["zones"], *p["numbers"]) for p in found["pairs"]} == {
@@ -102,16 +108,21 @@ def test_without_a_cloud_nothing_is_said_of_zones(tmp_path):
     assert "Physical zones" not in page
 
 
-def two_weeks(directory, label, median_us, weekend=1.0, evening=1.0, noise=0.0, later=1.0):
-    """A run an hour for two weeks from a Thursday on, as `studies/week.toml` makes more of them."""
+def hourly(label, median_us, weekend=1.0, evening=1.0, noise=0.0, later=1.0, hours=14 * 24):
+    """Round trips of a run an hour for two weeks from a Thursday on: (hour, ns)."""
     rng = np.random.default_rng(sum(map(ord, label)))
-    for hour in range(14 * 24):
+    for hour in range(hours):
         day = hour // 24
         level = (
             median_us * (weekend if (day + 3) % 7 in {5, 6} else 1.0) * (evening if hour % 24 == 21 else 1.0)
         )
         level *= np.exp(noise * rng.standard_normal()) * (later if day >= 7 else 1.0)
-        rtt = np.round(level * 1e3 * np.exp(0.05 * rng.standard_normal(120))).astype(np.int64)
+        yield hour, np.round(level * 1e3 * np.exp(0.05 * rng.standard_normal(120))).astype(np.int64)
+
+
+def written(directory, label, median_us, **more):
+    """The recordings, as `studies/week.toml` makes more of them."""
+    for hour, rtt in hourly(label, median_us, **more):
         tags = {"study": "week", "round": str(hour + 1)}
         where = {"from": "client", "to": label, "via": None, "tags": tags}
         write(
@@ -124,30 +135,73 @@ def two_weeks(directory, label, median_us, weekend=1.0, evening=1.0, noise=0.0, 
         )
 
 
-def test_two_weeks_answer_the_five_rules(tmp_path):
-    two_weeks(tmp_path / "in", "calm", 900)
-    two_weeks(tmp_path / "in", "busy", 1500, weekend=1.3, evening=1.2, noise=0.1)
-    value, page = reported(tmp_path / "in", tmp_path, "-o", tmp_path / "r.html")
-    said = {a["rule"]: a for a in value["rules"]}
+def held(paths):
+    """The rules' answers, without files: rule -> (here, words)."""
+    every = scenarios(
+        [
+            recording(label, rtt, START + hour * HOUR, 100_000_000)
+            for label, path in paths.items()
+            for hour, rtt in hourly(label, **path)
+        ]
+    )
+    analysis = SimpleNamespace(scenarios=every, comparisons=comparisons(every), changes=())
+    return {a.rule: (a.holds, a.words) for a in answers(analysis)}
+
+
+CALM_AND_BUSY = {
+    "calm": {"median_us": 900},
+    "busy": {"median_us": 1500, "weekend": 1.3, "evening": 1.2, "noise": 0.1},
+}
+MOVED = {"moved": {"median_us": 900, "later": 1.4}}
+
+
+def five_rules_of_calm_and_busy(said):
     assert len(said) == 5
-    assert said["all places perform alike"]["here"] == "differs"
-    assert said["weekends are quieter"]["here"] == "differs"
-    assert "weekend 1.9" in said["weekends are quieter"]["words"]
+    assert said["all places perform alike"][0] == "differs"
+    here, words = said["weekends are quieter"]
+    assert here == "differs"
+    assert "weekend 1.9" in words
     # Some weekday is the highest of any noise; a third of a percent matters to nobody.
-    assert said["weekends are quieter"]["words"].split("; ")[0].startswith("calm: no")
-    assert "highest at 21h" in said["all hours are alike"]["words"]
-    assert said["it stays the same"]["here"] == "no difference shown"
-    assert said["one run is enough"]["here"] == "differs"
+    assert words.split("; ")[0].startswith("calm: no")
+    assert "highest at 21h" in said["all hours are alike"][1]
+    assert said["it stays the same"][0] == "no difference shown"
+    assert said["one run is enough"][0] == "differs"
+
+
+def rules_of_moved(said):
+    assert said["it stays the same"][0] == "differs"
+    assert said["all places perform alike"][0] == "cannot be decided"
+    assert said["all hours are alike"][0] == "no difference shown"
+
+
+def test_two_weeks_answer_the_five_rules():
+    five_rules_of_calm_and_busy(held(CALM_AND_BUSY))
+
+
+def test_level_change_between_weeks_is_reported():
+    rules_of_moved(held(MOVED))
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize(
+    ("paths", "check"), [(CALM_AND_BUSY, five_rules_of_calm_and_busy), (MOVED, rules_of_moved)]
+)
+def test_report_of_two_weeks_has_five_rules(tmp_path, paths, check):
+    for label, path in paths.items():
+        written(tmp_path / "in", label, **path)
+    value, page = reported(tmp_path / "in", tmp_path, "-o", tmp_path / "r.html")
+    check({a["rule"]: (a["here"], a["words"]) for a in value["rules"]})
     assert "Five rules" in page
 
 
-def test_level_change_between_weeks_is_reported(tmp_path):
-    two_weeks(tmp_path / "in", "moved", 900, later=1.4)
-    value, _ = reported(tmp_path / "in", tmp_path)
-    said = {a["rule"]: a for a in value["rules"]}
-    assert said["it stays the same"]["here"] == "differs"
-    assert said["all places perform alike"]["here"] == "cannot be decided"
-    assert said["all hours are alike"]["here"] == "no difference shown"
+def test_report_of_a_day_has_five_rules(tmp_path):
+    written(tmp_path / "in", "calm", 900, hours=24)
+    value, page = reported(tmp_path / "in", tmp_path)
+    assert len(value["rules"]) == 5
+    assert "Five rules" in page
+    for answer in value["rules"]:
+        assert answer["rule"] in page.lower()
+        assert answer["here"] in page
 
 
 def test_a_report_of_a_minute_answers_no_rule(tmp_path):

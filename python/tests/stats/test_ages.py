@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from fathometer.stats.ages import Spans, _alike, _clock, _order, _Stratum, ages
+from support.tiers import repeated
 
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
@@ -46,15 +47,16 @@ def test_rank_chance_matches_full_enumeration():
     assert _order(strata) == pytest.approx(exact, abs=4 * math.sqrt(exact / 1999))
 
 
-def test_equal_age_p_value_is_uniform():
+@repeated("trials", 300, 2_000)
+def test_equal_age_p_value_is_uniform(trials):
     """The total time on test of complete exponential lives: P(p < x) = x, for few and for many."""
     rng = np.random.default_rng(1)
     for n in (4, 12, 60):
         events = [np.array([i]) for i in range(n)]
-        p = np.array([_alike(rng.exponential(1, n), events) for _ in range(2_000)])
+        p = np.array([_alike(rng.exponential(1, n), events) for _ in range(trials)])
         for level in (0.01, 0.05, 0.5):
-            # Binomial(2000, level), four standard deviations.
-            assert np.mean(p < level) == pytest.approx(level, abs=4 * math.sqrt(level / 2_000))
+            # Binomial, four standard deviations.
+            assert np.mean(p < level) == pytest.approx(level, abs=4 * math.sqrt(level / trials))
 
 
 def test_the_oldest_went_first():

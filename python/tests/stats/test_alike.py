@@ -10,25 +10,31 @@ from scipy.stats import binom
 from fathometer.findings.comparisons import comparisons
 from support.alike import false_verdicts, measured, versus
 from support.generators import BY_NAME
+from support.tiers import repeated
 
-TRIALS = 40
-MOST = binom.ppf(0.999, TRIALS, 0.05)
-"""So many false ones of a law that holds are seen once in a thousand tables."""
+FEW_OR_MANY = repeated("trials", 8, 40)
 
 
+def most(trials):
+    """More false verdicts come once in a thousand tables if the law holds."""
+    return binom.ppf(0.999, trials, 0.05)
+
+
+@FEW_OR_MANY
 @pytest.mark.parametrize("name", ["bursts", "regimes", "AR 0.8"])
-def test_paths_side_by_side_that_are_alike(name):
+def test_equal_paths_side_by_side_rarely_differ(name, trials):
     # Blocks of pairs were taken as independent: regimes were told different in 16 of 60 reports.
-    false, undecided = false_verdicts(name, 1, TRIALS, side_by_side=True)
-    assert false <= MOST
+    false, undecided = false_verdicts(name, 1, trials, side_by_side=True)
+    assert false <= most(trials)
     assert undecided == 0
 
 
+@FEW_OR_MANY
 @pytest.mark.parametrize(("runs", "side_by_side"), [(2, False), (3, True), (5, False)])
-def test_few_differing_runs_are_rarely_separated(runs, side_by_side):
+def test_few_differing_runs_are_rarely_separated(runs, side_by_side, trials):
     # Three runs side by side: 13 of 40 reports, because blocks of one run do not know the others.
-    false, _ = false_verdicts("GARCH", runs, TRIALS, side_by_side=side_by_side, unlike=0.2)
-    assert false <= MOST
+    false, _ = false_verdicts("GARCH", runs, trials, side_by_side=side_by_side, unlike=0.2)
+    assert false <= most(trials)
 
 
 def test_a_single_run_is_not_exact():
@@ -45,18 +51,20 @@ def test_a_single_run_is_not_exact():
     assert one.of("p50").verdict == "slower"
 
 
+@repeated("trials", 1, 3)
 @pytest.mark.parametrize("runs", [1, 2, 3, 5, 10])
 @pytest.mark.parametrize("side_by_side", [True, False])
-def test_a_fifth_more_is_told_in_clean_data(runs, side_by_side):
+def test_a_fifth_more_is_told_in_clean_data(runs, side_by_side, trials):
     rng = np.random.default_rng(7)
     told = [
         versus(rng, "GARCH", runs, side_by_side=side_by_side, n=4_000, slower=1.2).of("p50").verdict
-        for _ in range(3)
+        for _ in range(trials)
     ]
-    assert told == ["slower"] * 3
+    assert told == ["slower"] * trials
 
 
-def test_single_bucket_path_is_compared_correctly():
+@repeated("trials", 4, 20)
+def test_single_bucket_path_is_compared_correctly(trials):
     # 70 ms and a spread of 10 us: a bucket is 66 us, and stood in each scenario for another mean. The chance
     # that B takes longer was 0.85 for a difference of 1 us, and with `--matters 0` paths that are alike were
     # told apart with p = 0.
@@ -66,8 +74,8 @@ def test_single_bucket_path_is_compared_correctly():
     true = np.mean(np.searchsorted(np.sort(a), b + 1_000) / len(a))
     assert one.superiority == pytest.approx(true, abs=0.05)
     for side_by_side in (True, False):
-        false, _ = false_verdicts("far and narrow", 1, 20, side_by_side=side_by_side, matters=0.0)
-        assert false <= binom.ppf(0.999, 20, 0.05)
+        false, _ = false_verdicts("far and narrow", 1, trials, side_by_side=side_by_side, matters=0.0)
+        assert false <= most(trials)
     bucket = 2.0**16
     for d in one.differences:
         if d.metric != "mean":

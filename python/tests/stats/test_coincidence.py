@@ -1,8 +1,11 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from fathometer.stats.coincidence import _pairs, age_or_time, coincidence
+from support.tiers import repeated
 
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
@@ -28,14 +31,15 @@ def test_three_deaths_within_three_seconds_are_no_chance():
     assert found.clusters == ((3, 4, 5),)
 
 
-def test_rush_hours_are_not_coincidence():
+@repeated("days", 10, 60)
+def test_rush_hours_are_not_coincidence(days):
     rng = np.random.default_rng(1)
     alarms = 0
-    for _ in range(60):
-        # Everybody has stalls at nine o'clock, each for reasons of their own.
+    for _ in range(days):
+        # All paths have stalls at nine o'clock, each for its own reasons.
         at = np.sort(rng.normal(9 * HOUR, 0.5 * HOUR, 60).astype(np.int64))
         alarms += coincidence(at, rng.integers(0, 3, 60), 5 * SECOND).p_value < 0.05
-    assert alarms <= 9
+    assert alarms <= binom.ppf(0.998, days, 0.05)
 
 
 def test_nothing_is_no_coincidence():
@@ -43,20 +47,22 @@ def test_nothing_is_no_coincidence():
     assert (found.pairs, found.p_value, found.clusters) == (0, 1.0, ())
 
 
-def test_article_deaths_leave_age_possible():
-    # Opened within minutes of each other, dead at ages of 11.25 to 11.55 h (known-mistakes.md).
-    closed = np.array([11.25, 11.54, 11.55]) * HOUR
-    rivals = age_or_time(closed.astype(np.int64), (np.array([11.25, 11.54, 11.55]) * HOUR).astype(np.int64))
-    assert rivals.better == "either"
+S = 1 / 3600
 
 
-def test_one_moment_and_mixed_ages_mean_event():
-    closed = np.array([10 * HOUR, 10 * HOUR + SECOND, 10 * HOUR + 2 * SECOND])
-    rivals = age_or_time(closed, np.array([1 * HOUR, 4 * HOUR, 9 * HOUR]))
-    assert rivals.better == "event"
-    assert age_or_time(closed[:1], closed[:1]) is None
+@pytest.mark.parametrize(
+    ("closed_h", "ages_h", "better"),
+    [
+        # The article's: opened within minutes of each other (known-mistakes.md).
+        ((11.25, 11.54, 11.55), (11.25, 11.54, 11.55), "either"),
+        ((10, 10 + S, 10 + 2 * S), (1, 4, 9), "event"),
+        ((4, 8, 12), (4, 4 + S, 4), "age"),
+    ],
+)
+def test_deaths_tell_event_from_age_limit(closed_h, ages_h, better):
+    closed, ages = (np.round(np.array(hours) * HOUR).astype(np.int64) for hours in (closed_h, ages_h))
+    assert age_or_time(closed, ages).better == better
 
 
-def test_one_age_and_mixed_moments_mean_limit():
-    rivals = age_or_time(np.array([4, 8, 12]) * HOUR, np.array([4 * HOUR, 4 * HOUR + SECOND, 4 * HOUR]))
-    assert rivals.better == "age"
+def test_one_death_tells_nothing():
+    assert age_or_time(np.array([HOUR]), np.array([HOUR])) is None

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from fathometer.stats.compare import METRICS, compare, superiority
 from fathometer.stats.family import judged
@@ -15,6 +16,7 @@ from fathometer.stats.series import (
     rounded,
 )
 from support import round_trips as made
+from support.tiers import repeated
 
 SECOND = 1_000_000_000
 
@@ -71,21 +73,22 @@ def test_superiority_is_that_of_all_pairs(a, b):
     assert superiority(*both) == pytest.approx(wins)
 
 
-def test_identical_scenarios_rarely_differ():
+@repeated("pairs", 10, 60)
+def test_identical_scenarios_rarely_differ(pairs):
     rng = np.random.default_rng(2)
     verdicts = [
         {d.verdict for d in compare(*(from_series(made.lognormal(rng, 10_000)) for _ in "ab")).differences}
-        for _ in range(60)
+        for _ in range(pairs)
     ]
-    # Binomial(60, 0.05): more than 9 has a chance of 0.1 %.
-    assert sum(bool(v & {"slower", "faster"}) for v in verdicts) <= 9
+    assert sum(bool(v & {"slower", "faster"}) for v in verdicts) <= binom.ppf(0.998, pairs, 0.05)
     assert not any("cannot be decided" in v for v in verdicts)
 
 
-def test_known_ratio_is_within_its_interval():
+@repeated("pairs", 8, 40)
+def test_known_ratio_is_within_its_interval(pairs):
     rng = np.random.default_rng(4)
     held = dict.fromkeys(METRICS, 0)
-    for _ in range(40):
+    for _ in range(pairs):
         found = compare(
             from_series(made.lognormal(rng, 20_000)), from_series(made.lognormal(rng, 20_000) * 1.25)
         )
@@ -93,8 +96,7 @@ def test_known_ratio_is_within_its_interval():
         for metric in METRICS:
             held[metric] += 1.25 in found.of(metric).ratio_interval
             assert found.of(metric).difference == pytest.approx(found.of(metric).b - found.of(metric).a)
-    # Binomial(40, 0.95): fewer than 33 has a chance of 0.3 %.
-    assert min(held.values()) >= 33, held
+    assert min(held.values()) >= binom.ppf(0.002, pairs, 0.95), held
 
 
 def test_side_by_side_sees_what_shared_noise_hides():
@@ -128,7 +130,7 @@ def test_only_windows_of_both_are_paired():
         paired(from_series(x), from_series(x))
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.integers(0, 10_000))
 def test_swapping_turns_the_ratio_round(seed):
     rng = np.random.default_rng(seed)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as oracle
 
@@ -74,6 +74,7 @@ def test_constant_series_has_a_point_for_an_interval():
     assert (mean.interval.low, mean.interval.high) == (7.0, 7.0)
 
 
+@settings(max_examples=20)
 @given(st.floats(1e-3, 1e6), st.integers(0, 1000))
 def test_scaling_scales_value_and_interval(factor, seed):
     x = made.lognormal(np.random.default_rng(seed), 4000)

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats as oracle
 
 from fathometer.stats.repeated import difference, mean, ranked
+from support.tiers import repeated
 
 
 def by_run(*values):
@@ -71,21 +72,22 @@ def test_best_difference_uses_the_ranking_interval():
     assert of["p0"].behind.low == pytest.approx(1.8 - 7.39 * 0.374, abs=0.01)
 
 
-def test_equal_policies_are_seldom_told_apart():
+@repeated("studies", 60, 500)
+def test_equal_policies_are_seldom_told_apart(studies):
     """Some of eight were in two comparisons of five: each was held against the best of the sample at 5 %."""
     random = np.random.default_rng(5)
     for runs in (2, 5, 20):
         wrong = sum(
             any(rank > 1 for _, rank in ranks(**{f"p{k}": random.normal(size=runs) for k in range(8)}))
-            for _ in range(500)
+            for _ in range(studies)
         )
-        # 5 % are 25; 40 and more would come in one of 500 tests.
-        assert wrong < 40, (runs, wrong)
+        assert wrong <= oracle.binom.ppf(0.998, studies, 0.05), (runs, wrong)
 
 
+@repeated("studies", 40, 500)
 @pytest.mark.parametrize("policies", [2, 8])
 @pytest.mark.parametrize("lost", [0.5, 1, 5, 50])
-def test_equal_lossy_policies_rarely_differ(policies, lost):
+def test_equal_lossy_policies_rarely_differ(policies, lost, studies):
     """Some of eight were in seven comparisons of ten: what lost one request less in both of two repetitions
     had differences without any variance, and was surely better.
     """
@@ -98,10 +100,9 @@ def test_equal_lossy_policies_rarely_differ(policies, lost):
                     {f"p{k}": by_run(*random.poisson(lost, runs) / 1000) for k in range(policies)}, 1e-3
                 )
             )
-            for _ in range(500)
+            for _ in range(studies)
         )
-        # 5 % are 25; 42 and more would come in one of 2,000 tests.
-        assert wrong < 42, (wrong, runs)
+        assert wrong <= oracle.binom.ppf(0.999, studies, 0.05), (wrong, runs)
 
 
 def test_two_runs_with_equal_difference_are_uncertain():

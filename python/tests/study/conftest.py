@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from support.forked import Forker
 from support.lab import Lab
 from support.machines import Machines, lacking
 from support.programs import fathom, missing, tool
@@ -42,17 +41,9 @@ def machines(_machines):
         machine.leave()
 
 
-@pytest.fixture(scope="session")
-def forker():
-    parts = ("command", "run", "read", "plan", "outputs", "stop", "watch.terminal")
-    made = Forker(["fathometer.cli", *(f"fathometer.study.{name}" for name in parts)])
-    yield made
-    made.end()
-
-
 @pytest.fixture
-def lab(tmp_path, machines, binary, forker):
+def lab(tmp_path, machines, binary):
     """A study of theirs."""
-    lab = Lab(tmp_path, machines, binary, forker)
+    lab = Lab(tmp_path, machines, binary)
     yield lab
     lab.end()

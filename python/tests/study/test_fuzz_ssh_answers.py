@@ -143,12 +143,12 @@ def told_in_a_line(data):
     assert 'host "b"' in str(error)
 
 
-def test_what_ssh_said_is_told_in_a_line():
+def test_ssh_error_becomes_one_line():
     each_of(TROUBLE, told_in_a_line, examples=60)
 
 
 @pytest.mark.parametrize("path", sorted(CORPORA.iterdir()), ids=lambda p: p.name)
-def test_what_was_found_before(path, tmp_path):
+def test_earlier_findings_stay_fixed(path, tmp_path):
     data = path.read_bytes()
     mirrored(data, tmp_path / "home")
     told_in_a_line(data)

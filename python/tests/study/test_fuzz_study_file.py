@@ -28,7 +28,7 @@ def read_or_told(data):
         notes(study)
 
 
-def test_a_changed_study_is_read_or_told():
+def test_changed_study_is_read_or_refused():
     assert READY
     each_of([path.read_bytes() for path in READY], read_or_told, examples=150)
 
@@ -37,7 +37,7 @@ def test_a_changed_study_is_read_or_told():
     ("key", "value"),
     [("every", "9" * 400 + "h"), ("for", "293y0d"), ("for", "106752d"), ("load", "9" * 400 + "Gbit")],
 )
-def test_what_cannot_be_counted_is_told(key, value):
+def test_excessive_value_is_refused(key, value):
     text = READY[0].read_text() + f'\n[[probe]]\nname = "long"\n{key} = "{value}"\n'
     _, problems = parse(text)
     assert any(value in problem.what for problem in problems), problems

@@ -56,7 +56,7 @@ STEP = st.one_of(
 
 
 @given(st.lists(STEP, max_size=12), st.lists(st.booleans(), min_size=1))
-def test_a_growing_recording_is_read_once_and_whole(steps, looks):
+def test_growing_recording_is_read_once(steps, looks):
     with TemporaryDirectory() as directory:
         reader = Reader()
         moments = iter(looks * 200)

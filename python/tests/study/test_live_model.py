@@ -108,7 +108,7 @@ def test_a_stall_and_its_end():
     assert row(live, name="far").happened.text == "connection closed: reset, flow_forgotten, after 1.00 s"
 
 
-def test_short_pauses_are_counted_and_long_ones_told():
+def test_short_pauses_are_counted_long_reported():
     live = began()
     run = "label=far/run=01"
     live.journal(entry("run.started", run=run))

@@ -265,7 +265,7 @@ def test_ready_studies_pass_check(path):
     assert read_study(path).name == path.stem
 
 
-def test_check_tells_file_line_and_column(tmp_path):
+def test_check_names_file_line_and_column(tmp_path):
     path = tmp_path / "bad.toml"
     path.write_text(GOOD.replace("17008", "0"))
     done = CliRunner().invoke(study_app, ["check", str(path)])

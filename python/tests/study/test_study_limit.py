@@ -4,8 +4,10 @@ fabric and over SSH.
 
 import json
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fathometer.dataset import open_recording
@@ -23,6 +25,9 @@ from fathometer.study.plan import estimate_ns, plan, quick
 from fathometer.study.read import notes, parse
 from fathometer.study.run import run_study
 from support.programs import fathom, free_port, need_fabrics
+from support.rate import assert_rate
+from support.recordings import START
+from support.recordings import write as write_recording
 
 S = 1_000_000_000
 HEAD = """\
@@ -209,10 +214,10 @@ def write(directory, text, port):
 def test_local_search_is_recorded_and_resumed(tmp_path, monkeypatch):
     monkeypatch.setenv("FATHOM_CLOUD", "off")
     head = HEAD.replace("to =", 'via = "nothing"\ntags = { tier = "1" }\nto =')
-    file = write(tmp_path, head + ONE, free_port())
+    file = write(tmp_path, head + ONE.replace("2s", "1s").replace("= 2", "= 1"), free_port())
     output, said = tmp_path / "out", []
     assert run_study(file, output, Path(fathom()), False, said.append) == 1
-    assert any("no idle limit up to 2.0" in line for line in said)
+    assert any("no idle limit up to 1.0" in line for line in said)
     directory = output / "label=a" / "limit=idle" / "run=01"
     manifest = open_recording(directory).manifest
     tags = manifest.path.tags
@@ -221,7 +226,7 @@ def test_local_search_is_recorded_and_resumed(tmp_path, monkeypatch):
     (run,) = plan(parse(file.read_text())[0])
     assert disagreement(directory, run, run.scenario.port) is None
     other = replace(run, probe=run.probe.model_copy(update={"up_to_ns": 3 * S}))
-    assert "the probe's up_to_ns was 2000000000" in disagreement(directory, other, None)
+    assert "the probe's up_to_ns was 1000000000" in disagreement(directory, other, None)
     other = replace(run, probe=run.probe.model_copy(update={"per_length": 5}))
     assert "per_length" in disagreement(directory, other, None)
     # It is finished: the same command does nothing more.
@@ -238,29 +243,57 @@ def test_local_search_is_recorded_and_resumed(tmp_path, monkeypatch):
     assert disagreement(directory, run, None) == "the search was ended before it had a result"
 
 
-def test_rate_search_is_recorded_and_agrees(tmp_path, monkeypatch):
-    monkeypatch.setenv("FATHOM_CLOUD", "off")
-    text = HEAD + '[[limit]]\nkind = "rate"\nrate-ceiling = 100\n'
-    file, said = write(tmp_path, text, free_port()), []
-    (run,) = plan(parse(file.read_text())[0])
-    try:
-        run_study(file, tmp_path / "out", Path(fathom()), False, said.append)
-    except FathometerError:
-        # A machine that is too busy for 100 packets a second says that it is.
-        (failed,) = [e for e in read_journal(tmp_path / "out") if e["kind"] == "run.failed"]
-        assert "this host" in failed["reason"]
-        return
-    assert any("no rate ceiling up to 100/s" in line for line in said), said
-    directory = tmp_path / "out" / run.directory
+RATE = HEAD + '[[limit]]\nkind = "rate"\nrate-ceiling = 100\n'
+
+
+def rates_agree(directory, run):
+    """Whether the recording is that of the plan's search, and not of others."""
     assert disagreement(directory, run, run.scenario.port) is None
     other = replace(run, probe=run.probe.model_copy(update={"rate_ceiling": 200}))
     assert "the probe's up_to_per_s was 100" in disagreement(directory, other, None)
     other = replace(run, probe=run.probe.model_copy(update={"connections": 2}))
     assert "connections" in disagreement(directory, other, None)
-    recording = open_recording(directory)
-    (ended,) = [e for e in recording.events if e.kind == "limits.ended"]
-    assert of_event("", "", ended).text == "no rate ceiling up to 100/s"
-    assert len([e for e in recording.events if e.kind == "ceiling.stepped" and e.known]) >= 4
+
+
+def test_rate_recording_must_agree_with_the_plan(tmp_path):
+    (run,) = plan(parse(RATE)[0])
+    directory = write_recording(
+        tmp_path / "r",
+        np.zeros(0, dtype=np.int64),
+        label="a",
+        events=[{"at_ns": START, "kind": "limits.ended", "result": {"verdict": "not_found"}}],
+        manifest={
+            "probe": {"mode": "tcp-rate-ceiling", "up_to_per_s": 100, "connections": 1},
+            "reflector": {"address": "here:17007", "resolved": "127.0.0.1:17007"},
+        },
+    )
+    rates_agree(directory, run)
+
+
+@pytest.mark.acceptance
+def test_rate_search_is_recorded_and_agrees(tmp_path, monkeypatch):
+    monkeypatch.setenv("FATHOM_CLOUD", "off")
+    numbers = count()
+
+    def search():
+        place = tmp_path / str(next(numbers))
+        place.mkdir()
+        file, said = write(place, RATE, free_port()), []
+        (run,) = plan(parse(file.read_text())[0])
+        try:
+            run_study(file, place / "out", Path(fathom()), False, said.append)
+        except FathometerError as error:
+            raise AssertionError(str(error)) from None
+        assert any("no rate ceiling up to 100/s" in line for line in said), said
+        directory = place / "out" / run.directory
+        rates_agree(directory, run)
+        recording = open_recording(directory)
+        (ended,) = [e for e in recording.events if e.kind == "limits.ended"]
+        assert of_event("", "", ended).text == "no rate ceiling up to 100/s"
+        assert len([e for e in recording.events if e.kind == "ceiling.stepped" and e.known]) >= 4
+
+    # A machine that is too busy for 100 packets a second cannot search.
+    assert_rate(2, 3, search)
 
 
 def test_search_error_is_the_failure_reason(tmp_path, monkeypatch):
@@ -345,6 +378,7 @@ up-to = "3500ms"
 """
 
 
+@pytest.mark.acceptance
 def test_fabric_path_limits_are_distinguished(tmp_path, monkeypatch):
     """Each path has a firewall of its own, and is reached from an address of its own: limits of 1 s and 2.5 s
     must lie in their brackets.
@@ -364,6 +398,7 @@ def test_fabric_path_limits_are_distinguished(tmp_path, monkeypatch):
     assert set(forgets.how) == {"silent"}
 
 
+@pytest.mark.acceptance
 def test_a_search_on_a_host_over_ssh(lab):
     lab.write([("a", "b")], probe="count = 10\nevery = '5ms'\n\n[[limit]]\nup-to = '1s'\nper-length = 1\n")
     lab.run()
@@ -407,37 +442,14 @@ def event(kind, **fields):
         ),
     ],
 )
-def test_a_watcher_is_told_what_was_found(result, words, weight):
+def test_search_result_in_words(result, words, weight):
     happening = of_event("label=a", "run=01", event("limits.ended", result=result))
     assert (happening.text, happening.weight) == (words, weight)
 
 
-def test_a_watcher_is_told_what_is_no_limit():
+def test_event_beside_a_search_in_words():
     happening = of_event(
         "label=a", "run=01", event("limits.happened", what={"died_together": {"connections": 3}})
     )
     assert "no limit" in happening.text
     assert of_event("label=a", "run=01", event("limits.happened", what={"something_new": {}})) is None
-
-
-def test_fabric_study_resumes_in_another_fabric(tmp_path, monkeypatch):
-    """What the first did is kept beside what the second does."""
-    need_fabrics()
-    monkeypatch.setenv("FATHOM_CLOUD", "off")
-    (tmp_path / "forgetful.toml").write_text(FABRIC)
-    file = tmp_path / "study.toml"
-    file.write_text(EMULATED)
-    output = tmp_path / "out"
-    said = []
-
-    def interrupt(line):
-        said.append(line)
-        if "reflectors listen" in line:
-            raise FathometerError("stop", "here", "now")
-
-    with pytest.raises(FathometerError):
-        run_study(file, output, Path(fathom()), True, interrupt)
-    assert run_study(file, output, Path(fathom()), True, lambda _: None) == 2
-    truths = sorted(path.parent.name for path in output.glob("truth/*/truth.jsonl"))
-    assert len(truths) == 2
-    assert truths[1] == f"{truths[0]}-2"

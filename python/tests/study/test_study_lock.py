@@ -14,7 +14,7 @@ from fathometer.study.lock import LOCK, locked
 BEGINNINGS = 300
 
 
-def test_a_runner_begins_however_many_look(tmp_path):
+def test_runner_begins_while_views_look(tmp_path):
     """A view took the lock for some microseconds to see whether a study runs; a runner that began in these
     was told that its study is being run already.
     """
@@ -77,7 +77,7 @@ def test_killed_runner_frees_the_lock(tmp_path):
         pass
 
 
-def test_who_may_only_read_may_look(tmp_path):
+def test_reader_without_write_access_may_look(tmp_path):
     with locked(tmp_path):
         (tmp_path / LOCK).chmod(0o444)
         assert StudyFollower(tmp_path).alive()

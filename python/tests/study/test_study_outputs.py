@@ -5,7 +5,7 @@ import shlex
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -148,7 +148,7 @@ def test_a_study_that_is_there_is_not_overwritten(tmp_path):
         (b" " * (4 << 20) + b"{}", "larger than 4 MiB"),
     ],
 )
-def test_what_is_no_labs_output_is_told(data, says):
+def test_invalid_output_of_lab_is_refused(data, says):
     with pytest.raises(FathometerError) as error:
         read_lab(data, "lab.json")
     assert "lab.json" in str(error.value)
@@ -183,11 +183,22 @@ def test_a_key_that_is_not_there_is_named(tmp_path):
 _TEXT = st.text(st.characters(codec="utf-8"))
 _PLAIN = st.one_of(_TEXT, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False))
 _INLINE = st.recursive(_PLAIN, lambda inner: st.lists(inner) | st.dictionaries(_TEXT, inner), max_leaves=6)
-_TABLE = st.dictionaries(_TEXT, _INLINE)
+_TABLE = st.dictionaries(_TEXT, _INLINE, max_size=3)
 
 
-@given(st.dictionaries(_TEXT, st.one_of(_INLINE, _TABLE, st.lists(_TABLE))))
+_TABLES = st.dictionaries(_TEXT, st.one_of(_INLINE, _TABLE, st.lists(_TABLE, max_size=3)), max_size=4)
+
+
+@settings(max_examples=40)
+@given(_TABLES)
 def test_tables_are_read_as_they_were_written(tables):
+    assert tomllib.loads(toml_text(tables)) == tables
+
+
+@pytest.mark.acceptance
+@settings(max_examples=300)
+@given(_TABLES)
+def test_many_tables_are_read_as_written(tables):
     assert tomllib.loads(toml_text(tables)) == tables
 
 

@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from support.lab import ended
 
 
+@pytest.mark.acceptance
 def test_a_lab_behind_its_jump_host_is_measured(lab, tmp_path):
     """The client has no route to `b` and `c` but by `a`, and knows no host's key."""
     machines = lab.machines

@@ -191,7 +191,7 @@ def test_policies_side_by_side_on_this_machine(beside, monkeypatch):
         "plain": True,
         "again": False,
     }
-    # Nobody knows what could have been served of a path that is not emulated.
+    # Only an emulated path has a truth to say what could have been served.
     assert all(p.figures["unservable"] is None for p in comparison.policies)
     # A study goes on with what it was begun with: another policy is another study.
     (beside / "again.toml").write_text(AGAIN.replace("2", "3"))
@@ -300,7 +300,8 @@ def test_application_places_use_fabric_names(tmp_path):
     assert found == {"cut": "way,app,db-1", "shared": "balanced,app,balancer"}
 
 
-def test_a_truth_tells_what_nobody_could_have_served(tmp_path, monkeypatch):
+@pytest.mark.acceptance
+def test_truth_counts_unservable_requests(tmp_path, monkeypatch):
     """Twelve seconds hold two cuts of 3 s. A caller waits for one second, so 10 a second for the first 2 s
     of a cut cannot be served: 20 and one of each cut that lies wholly within, whatever is served otherwise.
     """
@@ -326,6 +327,7 @@ def test_a_truth_tells_what_nobody_could_have_served(tmp_path, monkeypatch):
     assert one.recording.manifest.path.tags["fabric-truth"] == truth.parent.name
 
 
+@pytest.mark.acceptance
 def test_ssh_policy_file_is_copied_and_removed(lab):
     (lab.file.parent / "again.toml").write_text(AGAIN)
     policy = "\n[[policy]]\nname = 'again'\nfile = 'again.toml'\nrate = 20\nfor = '1s'\n"

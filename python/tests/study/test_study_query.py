@@ -19,7 +19,7 @@ from fathometer.study.commands import query_command
 from fathometer.study.deadlines import most_bytes
 from fathometer.study.homes import Home, clear_homes
 from fathometer.study.plan import plan
-from fathometer.study.postgres import _programs
+from fathometer.study.postgres import Postgres, _programs
 from fathometer.study.read import parse
 from fathometer.study.run import run_study
 from fathometer.study.stop import stop_study
@@ -54,7 +54,7 @@ def problems(text):
     return [p.what for p in parse(text)[1]]
 
 
-def test_it_says_what_fathom_sql_is_asked():
+def test_query_becomes_a_fathom_sql_command():
     study, wrong = parse(STUDY)
     assert wrong == []
     run = next(r for r in plan(study) if r.probe.name == "plain")
@@ -77,7 +77,7 @@ def test_it_says_what_fathom_sql_is_asked():
         ("connections = 0", "connections"),
     ],
 )
-def test_what_fathom_sql_would_refuse(line, what):
+def test_invalid_query_is_refused(line, what):
     key = line.split(" = ")[0]
     kept = "\n".join(x for x in STUDY.splitlines() if not x.startswith(key))
     assert any(what in told for told in problems(f"{kept}\n{line}\n"))
@@ -194,11 +194,12 @@ connections = 8
 """
 
 
-def test_eight_connections_run_and_report_separately(tmp_path, homes):
-    file = tmp_path / "q.toml"
-    text = POSTGRES.split("[[query]]", maxsplit=1)[0].replace("21433", str(free_port())) + SIDE_BY_SIDE
-    file.write_text(text)
-    study, wrong = parse(text)
+def side_by_side(port):
+    return POSTGRES.split("[[query]]", maxsplit=1)[0].replace("21433", str(port)) + SIDE_BY_SIDE
+
+
+def test_eight_connections_are_planned():
+    study, wrong = parse(side_by_side(21433))
     assert wrong == []
     by_name = {r.probe.name: r for r in plan(study)}
     words = query_command(by_name["beside"], "there")("fathom", "kept")
@@ -208,6 +209,12 @@ def test_eight_connections_run_and_report_separately(tmp_path, homes):
     assert by_name["beside"].estimate_ns == by_name["alone"].estimate_ns
     rows = {name: most_bytes(run) - (64 << 20) for name, run in by_name.items()}
     assert rows["beside"] >= 8 * 5 * 512 > rows["alone"] - 5 * 50 * 512
+
+
+@pytest.mark.acceptance
+def test_eight_connections_run_and_report_separately(tmp_path, homes):
+    file = tmp_path / "q.toml"
+    file.write_text(side_by_side(free_port()))
     assert run_study(file, tmp_path / "out", Path(fathom()), False, print) == 2
     recordings = list(open_recordings([tmp_path / "out"]))
     assert sorted(r.queries.number for r in recordings) == [5, 40]
@@ -217,6 +224,14 @@ def test_eight_connections_run_and_report_separately(tmp_path, homes):
     assert list(homes.iterdir()) == []
 
 
+def test_postgres_error_comes_from_log():
+    said = "LOG:  starting\nLOG:  could not bind IPv4 address: Address already in use\nFATAL:  no socket\n"
+    error = str(Postgres(None, "here", 5432)._failed(said))
+    assert "could not bind IPv4 address: Address already in use" in error
+    assert "choose another `port`" in error
+
+
+@pytest.mark.acceptance
 def test_taken_port_error_comes_from_log(tmp_path, homes):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file = tmp_path / "q.toml"
@@ -267,9 +282,8 @@ def test_stop_takes_away_what_a_killed_study_left(killed, homes):
     assert list(homes.iterdir()) == []
 
 
-def test_next_study_clears_only_killed_ones(
-    tmp_path, killed, homes
-):
+@pytest.mark.acceptance
+def test_next_study_clears_only_killed_ones(tmp_path, killed, homes):
     _, home = killed
     port = int((home / "data" / "postmaster.pid").read_text().splitlines()[3])
     living = Home()
@@ -286,9 +300,9 @@ def test_next_study_clears_only_killed_ones(
     assert [p.name for p in homes.iterdir()] == ["fathometer-postgres-a-file"]
 
 
-def test_a_home_of_somebody_else_stays(homes):
+def test_home_of_another_user_stays(homes):
     if os.geteuid() != 0:
-        pytest.skip("somebody else's can be made by root alone")
+        pytest.skip("only root can make one")
     theirs = homes / "fathometer-postgres-theirs"
     theirs.mkdir()
     os.chown(theirs, 65_534, 65_534)
@@ -298,7 +312,8 @@ def test_a_home_of_somebody_else_stays(homes):
     assert list(homes.iterdir()) == [theirs]
 
 
-def test_unresponsive_server_is_killed(homes):
+def test_unresponsive_server_is_killed(homes, monkeypatch):
+    monkeypatch.setattr("fathometer.study.homes.GRACE_S", 0.1)
     home = homes / "fathometer-postgres-deaf"
     home.mkdir()
     deaf = "from signal import *; signal(SIGTERM, SIG_IGN); print(1, flush=True); pause()"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fathometer.cli import app
 from fathometer.dataset import open_recording, open_recordings
 from fathometer.errors import FathometerError
 from fathometer.study.agree import disagreement
@@ -61,25 +62,42 @@ def left_running(output):
     return marked(first(read_journal(output))["id"])
 
 
-def child(file, output, fathom, before=()):
-    """The command in a process of its own, whose progress lines are on its standard error."""
-    program = "from fathometer.study.run import run_study as r; import sys; from pathlib import Path as P\n"
-    program += "from fathometer.errors import FathometerError\n"
-    program += "p = lambda s: print(s, file=sys.stderr, flush=True)\n"
-    program += "try: r(P(sys.argv[1]), P(sys.argv[2]), P(sys.argv[3]), False, p)\n"
-    program += "except FathometerError as e: p(f'fathometer: {e}'); sys.exit(e.exit_code)\n"
-    argv = [*before, sys.executable, "-c", program, str(file), str(output), str(fathom)]
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+from fathometer.study.run import run_study
+
+file, output, fathom, word = sys.argv[1:]
+
+def progress(line):
+    print(line, file=sys.stderr, flush=True)
+    if word and word in line:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+run_study(Path(file), Path(output), Path(fathom), False, progress)
+"""
+"""Runs a study; kills itself at the progress line with a word."""
+
+
+def child(file, output, fathom, word=""):
+    """The program in a process of its own, whose progress lines are on its standard error."""
+    argv = [sys.executable, "-c", CHILD, *map(str, (file, output, fathom, word))]
     return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
 
 
-def read_until(process, word):
-    for line in process.stderr:
-        if word in line:
-            return
-    pytest.fail(f"it ended without saying {word!r}")
+def kill_at(word, file, output, fathom):
+    """Runs a study whose runner is killed at that line."""
+    with child(file, output, fathom, word) as process:
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGKILL, said
 
 
-def test_a_study_of_this_machine(tmp_path, fathom):
+def signal_at(word, sign):
+    """A listener of a study in this process, which gets the signal at that line."""
+    return lambda line: signal.raise_signal(sign) if word in line else None
+
+
+def test_local_study_runs_resumes_and_is_reported(tmp_path, fathom):
     file = write(tmp_path, top="repetitions = 3")
     output, said = tmp_path / "out", []
     assert run_study(file, output, fathom, False, said.append) == 6
@@ -107,6 +125,13 @@ def test_a_study_of_this_machine(tmp_path, fathom):
     assert "size was 64" in disagreement(output / runs[0].directory, other[0], None)
     with pytest.raises(FathometerError, match="with another study file, scenario, policy"):
         run_study(file, output, fathom, False, said.append)
+    page, machine = tmp_path / "report.html", tmp_path / "report.json"
+    done = CliRunner().invoke(app, ["report", str(output), "--output", str(page), "--json", str(machine)])
+    assert done.exit_code == 0, done.output
+    assert page.read_text().startswith("<!doctype html>")
+    # Five of a run's samples are its warm-up.
+    counts = {s["name"]: s["samples"] for s in json.loads(machine.read_text())["scenarios"]}
+    assert counts == {"a": 45, "b": 45}
 
 
 def test_side_by_side_modes_and_sizes(tmp_path, fathom):
@@ -122,79 +147,80 @@ def test_side_by_side_modes_and_sizes(tmp_path, fathom):
     assert left_running(output) == []
 
 
+SHORT = "every = '5ms'\ncount = 10"
+
+
 def test_ctrl_c_interrupts_and_study_resumes(tmp_path, fathom):
-    file = write(tmp_path, probe="every = '5ms'\ncount = 60", top="repetitions = 4")
+    file = write(tmp_path, probe=SHORT, top="repetitions = 2")
     output = tmp_path / "out"
-    process = child(file, output, fathom)
-    read_until(process, "[2/8]")
-    process.send_signal(signal.SIGINT)
-    rest = process.communicate(timeout=60)[1]
-    assert process.returncode == 1
-    assert "the same command goes on" in rest
+    with pytest.raises(FathometerError, match=r"interrupted after 1 of 4 runs; the same command goes on"):
+        run_study(file, output, fathom, False, signal_at("[1/4]", signal.SIGINT))
     assert kinds(output)[-1] == "study.interrupted"
     assert left_running(output) == []
-    done = finished(read_journal(output))
-    assert 2 <= len(done) < 8
-    ids = {d: open_recording(output / d).manifest.id for d in done}
-    assert run_study(file, output, fathom, False, print) == 8
-    assert {d: open_recording(output / d).manifest.id for d in done} == ids
-    assert len(list(open_recordings([output]))) == 8
+    (done,) = finished(read_journal(output))
+    recording_id = open_recording(output / done).manifest.id
+    assert run_study(file, output, fathom, False, print) == 4
+    assert open_recording(output / done).manifest.id == recording_id
+    assert len(list(open_recordings([output]))) == 4
     finishes = [e["run"] for e in read_journal(output) if e["kind"] == "run.finished"]
-    assert len(finishes) == len(set(finishes)) == 8
+    assert len(finishes) == len(set(finishes)) == 4
 
 
-@pytest.mark.parametrize(("hang_up", "code"), [("ignore", 0), ("default", 1)])
-def test_a_hang_up_that_is_ignored_stays_ignored(tmp_path, fathom, hang_up, code):
+@pytest.mark.parametrize("ignored", [True, False])
+def test_ignored_hang_up_stays_ignored(tmp_path, fathom, ignored):
     """`nohup fathom study run` ended when SSH was cut: the handler took the place of the ignored signal."""
-    file = write(tmp_path, probe="every = '5ms'\ncount = 60", top="repetitions = 2")
-    process = child(file, tmp_path / "out", fathom, ["env", f"--{hang_up}-signal=HUP"])
-    read_until(process, "[1/4]")
-    process.send_signal(signal.SIGHUP)
-    rest = process.communicate(timeout=60)[1]
-    assert process.returncode == code, rest
-    assert kinds(tmp_path / "out")[-1] == ("study.ended" if code == 0 else "study.interrupted")
-    assert left_running(tmp_path / "out") == []
+    file, output = write(tmp_path, probe=SHORT, top="repetitions = 2", labels="a"), tmp_path / "out"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        interrupted = pytest.raises(FathometerError, match="interrupted after 1 of 2 runs")
+        with contextlib.nullcontext() if ignored else interrupted:
+            run_study(file, output, fathom, False, signal_at("[1/2]", signal.SIGHUP))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert kinds(output)[-1] == ("study.ended" if ignored else "study.interrupted")
+    assert left_running(output) == []
 
 
-def test_stop_after_a_crash(tmp_path, fathom):
-    file = write(tmp_path, probe="every = '5ms'\ncount = 60", top="repetitions = 3")
-    output = tmp_path / "out"
-    process = child(file, output, fathom)
-    read_until(process, "[1/6]")
-    process.kill()
-    process.communicate(timeout=60)
+@pytest.fixture
+def killed(tmp_path, fathom):
+    """A study whose runner was killed at the end of its first run; its file and its output."""
+    # The other run of the round still goes on then.
+    file = write(tmp_path, probe=f"name = 'p'\n{SHORT}\n[[probe]]\nname = 'q'\nevery = '5ms'\ncount = 100",
+                 top="repetitions = 1\norder = 'side-by-side'", labels="a")  # fmt: skip
+    kill_at("  a  p ", file, tmp_path / "out", fathom)
+    yield file, tmp_path / "out"
+    stop_study(tmp_path / "out", fathom)
+
+
+def test_stop_after_a_crash(killed, fathom):
+    file, output = killed
     assert len(left_running(output)) >= 1  # The reflector, at the least.
     stopped = stop_study(output, fathom)
     assert not stopped.runner
     assert stopped.processes >= 1
     assert left_running(output) == []
     assert stop_study(output, fathom).processes == 0
-    assert run_study(file, output, fathom, False, print) == 6
+    assert run_study(file, output, fathom, False, print) == 2
 
 
-def test_a_killed_study_goes_on_without_stop(tmp_path, fathom):
-    file = write(tmp_path, probe="every = '5ms'\ncount = 60", top="repetitions = 2")
-    output = tmp_path / "out"
-    process = child(file, output, fathom)
-    read_until(process, "[1/4]")
-    process.kill()
-    process.communicate(timeout=60)
-    # With another --output nobody knows whose the reflector is.
+def test_killed_study_resumes_without_stop(killed, tmp_path, fathom):
+    file, output = killed
+    # With another --output the reflector's study is not known.
     with pytest.raises(
         FathometerError, match=r"in use.*a study whose runner was killed: `fathom study stop`"
     ):
         run_study(file, tmp_path / "other", fathom, False, print)
-    assert run_study(file, output, fathom, False, print) == 4
+    assert run_study(file, output, fathom, False, print) == 2
     assert left_running(output) == []
 
 
 def test_stop_ends_a_study_that_runs(tmp_path, fathom):
     file = write(tmp_path, probe="every = '5ms'\nfor = '10m'", top="repetitions = 1")
     output = tmp_path / "out"
-    process = child(file, output, fathom)
-    read_until(process, "runs to go")
-    assert stop_study(output, fathom).runner
-    process.communicate(timeout=60)
+    with child(file, output, fathom) as process:
+        assert any("runs to go" in line for line in process.stderr)
+        assert stop_study(output, fathom).runner
+        process.communicate(timeout=60)
     assert process.returncode == 1
     assert left_running(output) == []
 
@@ -207,7 +233,7 @@ def test_a_port_that_is_taken(tmp_path, fathom):
     assert left_running(tmp_path / "out") == []
 
 
-def test_what_is_no_place_for_a_study(tmp_path, fathom):
+def test_unusable_output_or_binary_is_refused(tmp_path, fathom):
     file = write(tmp_path)
     with pytest.raises(FathometerError, match="is not empty"):
         run_study(file, tmp_path, fathom, False, print)
@@ -244,6 +270,7 @@ def by_hand(study, fathom):
         yield
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("path", READY, ids=lambda p: p.stem)
 def test_every_ready_study_runs_to_its_end(tmp_path, network, path):
     study = read_study(path)
@@ -259,6 +286,7 @@ def test_every_ready_study_runs_to_its_end(tmp_path, network, path):
     assert left_running(tmp_path / "out") == []
 
 
+@pytest.mark.acceptance
 def test_a_ready_study_on_the_fabric(tmp_path, network):
     output = tmp_path / "out"
     assert run_study(ROOT / "studies" / "firewall-in-path.toml", output, network, True, print) == 8
@@ -284,29 +312,43 @@ def median_ns(output, label, number):
     return histogram.quantile(0.5).value_ns
 
 
-def test_stop_takes_a_crashed_fabric_away(tmp_path, network):
-    file = tmp_path / "study.toml"
+def write_fabric(directory):
+    """A study of one path of an emulated network."""
+    file = directory / "study.toml"
     scenario = ROOT / "scenarios" / "azure-same-zone.toml"
-    file.write_text(
-        "format = 1\nname = 'f'\n"
-        + "".join(
-            f"[[host]]\nname = '{h}'\nfabric = {{ scenario = '{scenario}', host = 'zone1-{h}' }}\n"
-            for h in ("client", "server")
-        )
-        + "[[scenario]]\nlabel = 'z'\nfrom = 'client'\nto = 'server'\n[[probe]]\nevery = '20ms'\ncount = 20\n"
-        + "[[probe]]\nname = 'long'\nfor = '10m'\n"
+    hosts = "".join(
+        f"[[host]]\nname = '{h}'\nfabric = {{ scenario = '{scenario}', host = 'zone1-{h}' }}\n"
+        for h in ("client", "server")
     )
-    file.write_text(file.read_text().replace("name = 'f'\n", "name = 'f'\nrepetitions = 1\n"))
-    output = tmp_path / "out"
-    process = child(file, output, network)
-    read_until(process, "reflectors listen")
-    process.kill()
-    process.communicate(timeout=60)
+    file.write_text(
+        f"format = 1\nname = 'f'\nrepetitions = 1\n{hosts}"
+        f"[[scenario]]\nlabel = 'z'\nfrom = 'client'\nto = 'server'\n[[probe]]\n{SHORT}\n"
+    )
+    return file
+
+
+def test_stop_takes_a_crashed_fabric_away(tmp_path, network):
+    file, output = write_fabric(tmp_path), tmp_path / "out"
+    kill_at("reflectors listen", file, output, network)
     (name,) = [e["name"] for e in read_journal(output) if e["kind"] == "fabric.making"]
     assert name in fabrics(network)
     assert stop_study(output, network).fabrics == (name,)
     assert name not in fabrics(network)
     assert left_running(output) == []
+
+
+def test_fabric_study_resumes_in_another_fabric(tmp_path, network):
+    """The truth of the first is kept beside that of the second."""
+    file, output = write_fabric(tmp_path), tmp_path / "out"
+    with pytest.raises(FathometerError, match="interrupted after 0 of 1 run"):
+        run_study(file, output, network, False, signal_at("reflectors listen", signal.SIGINT))
+    assert run_study(file, output, network, False, print) == 1
+    (recording,) = open_recordings([output])
+    assert recording.manifest.marks == ("emulated",)
+    truths = sorted(path.parent.name for path in output.glob("truth/*/truth.jsonl"))
+    assert len(truths) == 2
+    assert truths[1] == f"{truths[0]}-2"
+    assert truths[0] not in fabrics(network)
 
 
 def test_the_journal_is_json_lines(tmp_path, fathom):

@@ -149,7 +149,7 @@ def test_what_is_no_look(lie):
         ),
     )
 )
-def test_whatever_comes_is_read_or_refused(read, garbage):
+def test_any_answer_is_read_or_refused(read, garbage):
     raw = BEGIN + garbage if isinstance(garbage, bytes) else said(*garbage)
     with contextlib.suppress(BadAnswer, RefusedByHost):
         read(raw)

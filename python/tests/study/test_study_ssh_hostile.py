@@ -14,6 +14,8 @@ from fathometer.dataset import open_recording
 from support.hostile import BEGIN, END, EXITED, RUNNING, answer, attack, file, take_over
 from support.lab import ended
 
+pytestmark = pytest.mark.acceptance
+
 ESCAPE = b"\x1b]0;owned\x07\x1b[2J"
 MIB = 1 << 20
 
@@ -58,7 +60,7 @@ OUTSIDE = {
 
 
 @pytest.mark.parametrize("name", OUTSIDE.values(), ids=OUTSIDE)
-def test_a_name_that_is_none_writes_no_file(lab, hostile, tmp_path, name):
+def test_outside_name_writes_no_file(lab, hostile, tmp_path, name):
     """Names were joined as they came: `../` and absolute ones were written outside of the study."""
     before = files(tmp_path)
     lies = answer(EXITED, file(name), file(name, data=b"owned"))
@@ -118,13 +120,13 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("lies", MALFORMED.values(), ids=MALFORMED)
-def test_an_answer_that_is_none_is_one_line(lab, hostile, lies):
+def test_malformed_answer_is_one_line(lab, hostile, lies):
     """Answers were taken apart without a guard: a traceback ended the study."""
     assert_the_others_went_on(lab, hostile({"look": lies}), "")
 
 
 @pytest.mark.parametrize("verb", ["start", "said", "sums", "drop"])
-def test_no_question_gets_a_traceback(lab, hostile, verb):
+def test_malformed_answer_causes_no_traceback(lab, hostile, verb):
     assert_the_others_went_on(lab, hostile({verb: answer(b'{"is":"state"}\n')}), "not understood")
 
 
@@ -137,7 +139,7 @@ def test_host_lying_at_begin_or_end_is_named(lab, hostile, verb):
     assert lab.hosts["a"].jobs(lab.study_id) == []
 
 
-def test_escapes_never_reach_a_terminal(lab, hostile):
+def test_escapes_never_reach_the_terminal(lab, hostile):
     """What a host said was shown as it came."""
     message = b'{"is":"error","message":"\\u001b]0;owned\\u0007 \\u202e \\u009b2J"}\n'
     summary = b'{"format":1,"samples":"\\u001b]0;owned\\u0007","answered":1,"rtt_ns":{"mean":"\\u001b[2J"}}\n'
@@ -165,7 +167,7 @@ def test_escapes_never_reach_a_terminal(lab, hostile):
             assert "Traceback" not in text
 
 
-def test_a_recording_that_is_none_is_one_line(lab, hostile):
+def test_malformed_recording_is_one_line(lab, hostile):
     """It arrives as it is there, and is not what the plan says."""
     manifest = b'{"format":1,"label":"\\u001b]0;owned\\u0007"}'
     events = b'{"kind":"\xff"}\n' + b"[" * 3000 + b"\n"

@@ -295,7 +295,7 @@ _STAT = f"1 (a) S{' 1' * 40}"
         (_JOB, "[" * 50_000, _STAT),
     ],
 )
-def test_what_tells_of_no_holder(job, word, stat):
+def test_invalid_holder_is_bad_answer(job, word, stat):
     assert [h.pid for h in read_holders(f"boot\n{_JOB}\n{_IDENTITY}\n{_STAT}\n".encode())] == [1]
     with pytest.raises(BadAnswer):
         read_holders(f"boot\n{job}\n{word}\n{stat}\n".encode())
@@ -305,7 +305,7 @@ def test_what_tells_of_no_holder(job, word, stat):
     "said",
     [b"", b"Linux", b"Lin\x1b[2J\nx86_64\n", b"Linux\nx86_64\nno room\nnone\n", b"Linux\n" + b"1 " * 100_000],
 )
-def test_what_is_no_greeting(said):
+def test_invalid_greeting_is_bad_answer(said):
     with pytest.raises(BadAnswer):
         read_greeting(said)
 

@@ -1,5 +1,6 @@
 """A study on a terminal, and in plain lines."""
 
+import contextlib
 import io
 import os
 import re
@@ -12,16 +13,18 @@ from fathometer.study.journal import read_journal
 from fathometer.study.live.board import Board, BoardRow
 from fathometer.study.live.follow import StudyFollower
 from fathometer.study.live.happenings import Happening
+from fathometer.study.lock import locked
 from fathometer.study.watch.table import picture
 from fathometer.study.watch.terminal import _drawing
 from fathometer.study.watch.words import line, progress
 from support.command_line import run as command
+from support.growing import StudyDirectory
 from support.recordings import START
 from support.terminal import CURSOR_OFF, CURSOR_ON, OTHER_PAGE, OWN_PAGE, Terminal
-from support.watched import PROGRAM, begin, read_until, run_command, running, study_file
+from support.watched import PROGRAM, run_command, running, study_file
 
 SECOND = 1_000_000_000
-SHORT = {"probe": "every = '5ms'\ncount = 40", "top": "repetitions = 2"}
+SHORT = {"probe": "every = '5ms'\ncount = 10", "top": "repetitions = 2"}
 
 
 def row(number, state="waiting", **more):
@@ -76,7 +79,7 @@ def drawn(shown, width, height):
 @pytest.mark.parametrize("width", [50, 60, 80, 100, 120, 200])
 @pytest.mark.parametrize("height", [10, 24, 60])
 @pytest.mark.parametrize("count", [1, 3, 40])
-def test_it_fits(width, height, count):
+def test_picture_fits_the_screen(width, height, count):
     states = ["running", "stalled", "waiting", "finished"]
     lines = drawn(board(row(i, states[i % 4]) for i in range(count)), width, height)
     assert len(lines) <= height
@@ -118,7 +121,7 @@ def test_small_screen_shows_active_rows():
         ),
     ],
 )
-def test_how_far_it_is_in_words(more, words):
+def test_progress_in_words(more, words):
     assert progress(board([], **more), START + 60 * SECOND) == words
 
 
@@ -127,11 +130,13 @@ def test_a_plain_line():
     assert line(told) == "00:01:01  a  64 B  run 07: pause"
 
 
-def test_plain_lines_where_there_is_no_terminal(tmp_path):
-    process = begin(run_command(tmp_path, study_file(tmp_path, **SHORT)))
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    assert out == f"{tmp_path / 'out'}\n"
+def test_without_terminal_study_prints_plain_lines(tmp_path, monkeypatch):
+    monkeypatch.setenv("FATHOM_CLOUD", "off")
+    run = run_command(tmp_path, study_file(tmp_path, **SHORT))[len(PROGRAM) :]
+    done = command(*run)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tmp_path / 'out'}\n"
+    err = done.stderr
     assert "\x1b" not in err
     # Each run begins before it ends, in the order of the journal.
     entries = [e for e in read_journal(tmp_path / "out") if e["kind"] in {"run.started", "run.finished"}]
@@ -150,22 +155,12 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path):
     ]
     assert re.search(r"^near +2/2 .* finished", watched.stdout, re.MULTILINE)
     # A study that goes on does not tell again what it told.
-    again = begin(run_command(tmp_path, tmp_path / "study.toml")).communicate(timeout=120)[1]
-    assert "begins" not in again
+    again = command(*run)
+    assert again.returncode == 0
+    assert "begins" not in again.stderr
 
 
-def test_watching_from_outside_until_it_is_interrupted(tmp_path):
-    with running(tmp_path) as study:
-        watcher = begin([*PROGRAM, "study", "watch", str(tmp_path / "out")])
-        read_until(watcher.stdout, r"(near|far)  run 01: begins")
-        study.send_signal(signal.SIGINT)
-        out, err = watcher.communicate(timeout=60)
-    assert "interrupted after 0 of 40 runs" in out
-    assert re.search(r"^near .* interrupted", out, re.MULTILINE)
-    assert (watcher.returncode, err) == (1, "")
-
-
-def test_no_study_there(tmp_path):
+def test_missing_study_is_one_line(tmp_path):
     done = command("study", "watch", tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"fathometer: cannot watch a study: {tmp_path} holds no study; ")
@@ -181,26 +176,25 @@ def restored(written):
     return pages and written.rfind(CURSOR_OFF) < written.rfind(CURSOR_ON)
 
 
-def test_a_study_on_a_terminal(tmp_path):
-    probe = {"probe": "every = '5ms'\ncount = 800", "top": "repetitions = 1"}
-    terminal = Terminal(run_command(tmp_path, study_file(tmp_path, **probe)), 80, 24)
-    seen = terminal.read_until(lambda lines: any(re.search(r"0/1 .*[µm]s .* running", li) for li in lines))
-    assert seen[0].startswith("watched  running")
-    assert max(map(len, seen)) <= 80
-    assert len(seen) <= 24
-    assert shows("0 of 2 runs, about ")(seen)
+def test_finished_study_leaves_its_last_picture(tmp_path):
+    terminal = Terminal(run_command(tmp_path, study_file(tmp_path, **SHORT)), 80, 24)
     assert terminal.end() == 0
     assert restored(terminal.written)
-    # The last picture stays, and the result comes after it.
+    # The result comes after the picture.
     left = terminal.left()
-    assert sum(bool(re.search(r"^(near|far) +1/1 .* finished", li)) for li in left) == 2
+    assert sum(bool(re.search(r"^(near|far) +2/2 .* finished", li)) for li in left) == 2
     assert left[-1] == str(tmp_path / "out")
 
 
-def test_resize_and_ctrl_c(tmp_path):
+def test_running_study_is_resized_and_interrupted(tmp_path):
     terminal = Terminal(run_command(tmp_path, study_file(tmp_path)), 120, 30)
     # The first picture may come before the plan, and have no rows.
-    terminal.read_until(lambda lines: shows("near")(lines) and shows("last event")(lines))
+    seen = terminal.read_until(lambda lines: any(re.search(r"0/20 .*[µm]s .* running", li) for li in lines))
+    assert seen[0].startswith("watched  running")
+    assert shows("0 of 40 runs, about ")(seen)
+    assert shows("last event")(seen)
+    assert max(map(len, seen)) <= 120
+    assert len(seen) <= 30
     terminal.resize(60, 15)
     narrow = terminal.read_until(lambda lines: shows("near")(lines) and not shows("last event")(lines))
     assert max(map(len, narrow)) <= 60
@@ -213,7 +207,7 @@ def test_resize_and_ctrl_c(tmp_path):
     assert "the same command goes on from there" in said
 
 
-def test_leaving_a_view_leaves_the_study(tmp_path):
+def test_ended_view_leaves_the_study_running(tmp_path):
     with running(tmp_path) as study:
         terminal = Terminal([*PROGRAM, "study", "watch", str(tmp_path / "out")], 80, 24)
         terminal.read_until(shows("running"))
@@ -224,19 +218,55 @@ def test_leaving_a_view_leaves_the_study(tmp_path):
         assert read_journal(tmp_path / "out")[-1]["kind"] == "run.started"
 
 
-def test_a_view_that_is_put_aside(tmp_path):
-    with running(tmp_path):
-        terminal = Terminal([*PROGRAM, "study", "watch", str(tmp_path / "out")], 80, 24)
-        terminal.read_until(shows("running"))
-        terminal.type(b"\x1a")
-        assert os.WIFSTOPPED(os.waitpid(terminal.pid, os.WUNTRACED)[1])
-        before = terminal.read_all()
-        assert restored(before)
-        os.kill(terminal.pid, signal.SIGCONT)
-        terminal.read_until(lambda _: OTHER_PAGE in terminal.written[len(before) :])
-        terminal.type(b"\x03")
-        assert terminal.end() == 0
-        assert restored(terminal.written)
+@pytest.fixture
+def held(tmp_path):
+    """A study that this process seems to run; what lets it go."""
+    study = StudyDirectory(tmp_path)
+    paths = [{"directory": "label=near", "runs": 2, "run_ns": 600 * SECOND}]
+    study.note(START, "study.started", study="s", runs=2, plan={"order": "one-by-one", "paths": paths})
+    study.begin(START, "label=near/run=01").samples([10**6] * 10)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(locked(study.output))
+        yield study, stack.close
+
+
+@pytest.fixture
+def view(held):
+    """The command line of its view."""
+    return [*PROGRAM, "study", "watch", str(held[0].output)]
+
+
+def test_watch_prints_lines_until_the_end(held, monkeypatch):
+    study, let_go = held
+    looks = []
+
+    def between_looks(_):
+        looks.append(study)
+        if len(looks) == 2:
+            study.note(START + 90 * SECOND, "study.interrupted", reason="interrupted after 0 of 2 runs")
+            let_go()
+
+    monkeypatch.setattr("fathometer.study.watch.terminal.time.sleep", between_looks)
+    done = command("study", "watch", study.output)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert len(looks) == 2
+    assert re.search(r"near  run 01: begins$", done.stdout, re.MULTILINE)
+    assert "interrupted after 0 of 2 runs" in done.stdout
+    assert re.search(r"^near .* interrupted", done.stdout, re.MULTILINE)
+
+
+def test_view_is_put_aside_and_resumed(view):
+    terminal = Terminal(view, 80, 24)
+    terminal.read_until(shows("running"))
+    terminal.type(b"\x1a")
+    assert os.WIFSTOPPED(os.waitpid(terminal.pid, os.WUNTRACED)[1])
+    before = terminal.read_all()
+    assert restored(before)
+    os.kill(terminal.pid, signal.SIGCONT)
+    terminal.read_until(lambda _: OTHER_PAGE in terminal.written[len(before) :])
+    terminal.type(b"\x03")
+    assert terminal.end() == 0
+    assert restored(terminal.written)
 
 
 @pytest.mark.parametrize("time", [1, 2])
@@ -270,13 +300,12 @@ def test_ctrl_c_while_the_terminal_is_taken(tmp_path, monkeypatch, time):
     assert restored(written.getvalue().encode())
 
 
-@pytest.mark.parametrize("ignored", [False, True])
-def test_a_view_whose_terminal_goes_away_ends(tmp_path, ignored):
+@pytest.mark.parametrize("ignored", [True, pytest.param(False, marks=pytest.mark.acceptance)])
+def test_view_ends_with_its_terminal(view, ignored):
     """SSH was cut: a view read the end of its terminal at full speed, for ever."""
     # With the hang-up ignored too: then nothing but the terminal itself tells.
     nohup = ["env", "--ignore-signal=HUP"] if ignored else []
-    with running(tmp_path):
-        terminal = Terminal([*nohup, *PROGRAM, "study", "watch", str(tmp_path / "out")], 100, 30)
-        terminal.read_until(lambda picture: any("watched" in line for line in picture))
-        terminal.go_away()
-        assert terminal.ended() in {0, 1, -signal.SIGHUP, 128 + signal.SIGHUP}
+    terminal = Terminal([*nohup, *view], 100, 30)
+    terminal.read_until(shows("running"))
+    terminal.go_away()
+    assert terminal.ended() in {0, 1, -signal.SIGHUP, 128 + signal.SIGHUP}

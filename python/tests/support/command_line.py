@@ -1,56 +1,86 @@
-"""The command line, as `fathometer.cli.main` in a process of its own: its arguments, environment, directory,
-output and exit code. What it imports is there already (`support.zygote`): most of a short command is that,
-and a suite has hundreds. `started` begins with the interpreter, as people do.
+"""The command line: in this process, as importing what a report needs takes longer than most reports; or
+`started` by an interpreter of its own, as people do.
 """
 
-import atexit
-import os
+import contextlib
+import signal
 import subprocess
+import sys
 import tempfile
-from functools import cache
+import traceback
 from pathlib import Path
 
-from support.measured import FATHOMETER
-from support.zygote import Zygote
-
-_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "OMP_", "OPENBLAS_", "COVERAGE")
-"""What an interpreter and its libraries look at but once."""
+from fathometer import cli, console
+from support.measured import FATHOMETER, STUCK_S
 
 
-def run(*args, cwd=None, stdin=None, timeout=None):
-    """As `subprocess.run` tells it."""
-    if stdin is not None or timeout is not None or _at_start() != _zygote()[1]:
-        return started(*args, cwd=cwd, stdin=stdin, timeout=timeout)
-    ended = forked(*args, cwd=cwd)
-    return subprocess.CompletedProcess(args, ended.code, ended.stdout, ended.stderr)
+def run(*args, cwd=None, stdin="", out=None):
+    """Calls `fathometer.cli.main`, and returns what `subprocess.run` would.
+
+    `stdin`: its text; None: it was closed before. `out`: a file to print to.
+    """
+    with tempfile.TemporaryDirectory(prefix="fathom-run-") as directory:
+        places = [Path(directory, name) for name in ("in", "out", "err")]
+        places[0].write_text(stdin or "")
+        with contextlib.ExitStack() as during:
+            texts = {"encoding": "utf-8", "errors": "surrogateescape"}
+            given, told, said = (
+                during.enter_context(place.open(mode, **texts))
+                for place, mode in zip(places, ("r", "w", "w"), strict=True)
+            )
+            during.enter_context(contextlib.chdir(cwd or "."))
+            during.enter_context(_instead(sys, "stdin", None if stdin is None else given))
+            during.enter_context(_instead(sys, "stdout", out or told))
+            during.enter_context(_instead(sys, "stderr", said))
+            during.enter_context(_instead(sys, "argv", ["fathometer", *map(str, args)]))
+            # How long something takes decides whether a line tells of it.
+            during.enter_context(_instead(console, "QUIET_S", STUCK_S))
+            during.enter_context(_alarm())
+            code = _code(said)
+            if stdin is None:
+                sys.stdin.close()
+        printed = [place.read_bytes().decode("utf-8", "surrogateescape") for place in places[1:]]
+    return subprocess.CompletedProcess(args, code, *printed)
 
 
-def forked(*args, cwd=None, out=None):
-    """As `Zygote.run` has it and tells it: what was printed need be no UTF-8."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
-    return _zygote()[0].run(*args, cwd=cwd or Path.cwd(), env=environment, out=out)
-
-
-def started(*args, cwd=None, stdin=None, timeout=None):
+def started(*args, cwd=None, **more):
     """The same by an interpreter that begins with it."""
     command = [*FATHOMETER, *map(str, args)]
-    return subprocess.run(
-        command, cwd=cwd, input=stdin, capture_output=True, text=True, check=False, timeout=timeout
-    )
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, **more)
 
 
-def _at_start():
-    return {k: v for k, v in os.environ.items() if k.startswith(_READ_AT_START)}
+def _code(errors):
+    try:
+        cli.main()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except Exception:  # noqa: BLE001 - as the interpreter ends
+        traceback.print_exc(file=errors)
+        return 1
+    return 0
 
 
-@cache
-def _zygote():
-    directory = tempfile.TemporaryDirectory(prefix="fathom-zygote-")
-    zygote = Zygote(Path(directory.name))
+@contextlib.contextmanager
+def _instead(of, name, value):
+    before = getattr(of, name)
+    setattr(of, name, value)
+    try:
+        yield
+    finally:
+        setattr(of, name, before)
 
-    def end():
-        zygote.end()
-        directory.cleanup()
 
-    atexit.register(end)
-    return zygote, _at_start()
+@contextlib.contextmanager
+def _alarm():
+    """A command that waits for ever fails its test."""
+
+    def stuck(*_):
+        raise TimeoutError(f"stuck for {STUCK_S} s")
+
+    before = signal.signal(signal.SIGALRM, stuck)
+    signal.alarm(STUCK_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,6 +1,9 @@
 """A study over SSH between machines, run by the client as a person would."""
 
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from fathometer.dataset import open_recording
@@ -13,12 +16,21 @@ LONG = "every = '10ms'\ncount = 500"
 SHORT = "every = '5ms'\ncount = 40\nwarm-up = 5"
 
 
+class Inside(subprocess.Popen):
+    """A program that `nsenter` runs in a machine; signals are for the program."""
+
+    def send_signal(self, sign):
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        until(lambda: self.poll() is not None or children.read_text(), "the program in the machine")
+        if self.returncode is None:
+            os.kill(int(children.read_text()), sign)
+
+
 class Lab:
     """One test's study, run by the client."""
 
-    def __init__(self, directory, machines, binary, forker):
+    def __init__(self, directory, machines, binary):
         self.machines = machines
-        self.forker = forker
         self.hosts = machines.hosts
         self.binary = binary
         self.file = directory / "study.toml"
@@ -38,8 +50,15 @@ class Lab:
 
     def popen(self, *words, program="from fathometer.cli import main; main()"):
         client = self.machines.client
-        place = {"env": client.environment, "cwd": "/", "inside": client.pid}
-        process = self.forker.popen(program, "study", *words, **place)
+        process = Inside(
+            client.enter(sys.executable, "-c", program, "study", *words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=client.environment,
+            cwd="/",
+        )
         self.started.append(process)
         return process
 

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from fathometer.study.journal import JOURNAL, read_journal
 from fathometer.study.ssh.shell import binary_path
+from support.lab import Inside
 from support.machines import Machine, until
 
-STAND_IN = Path(__file__).with_name("standin_start.py")
+STAND_IN = Path(__file__).with_name("standin_tofu.py")
 MAIN = "from fathometer.cli import main; main()"
 TAG = "fathom-zones"
 SECRET = "correct-horse-battery"
@@ -58,9 +59,8 @@ count = 40
 class Person:
     """At their machine."""
 
-    def __init__(self, directory, binary, forker):
+    def __init__(self, directory, binary):
         self.binary = binary
-        self.forker = forker
         self.machine = Machine(directory / "client", "client")
         self.home = self.machine.home
         self.cloud = directory / "cloud"
@@ -103,18 +103,7 @@ class Person:
         stand_in_for_ssh(self.cloud.parent / "bin")
 
     def popen(self, *words, program=(MAIN,), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL):
-        text, *more = program
-        process = self.forker.popen(
-            text,
-            *more,
-            "cloud",
-            *words,
-            env=self.env,
-            cwd=self.home,
-            inside=self.machine.pid,
-            stdin=stdin,
-            stdout=stdout,
-        )
+        process = inside(self.machine, *program, "cloud", *words, env=self.env, stdin=stdin, stdout=stdout)
         self.started.append(process)
         return process
 
@@ -256,10 +245,24 @@ class Person:
         self.machine.end()
 
 
+def inside(machine, program, *words, env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE):
+    """Starts a program of Python, as `python -c` does, in a machine's home."""
+    # In the background of a script an interrupt is ignored, by what is started there as well.
+    heard = ["env", "--default-signal=INT", f"--chdir={machine.home}"]
+    return Inside(
+        machine.enter(*heard, sys.executable, "-c", program, *words),
+        env=env,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def put_stand_in(program):
     """Makes a program of it. Without site, whose start would take longer than all it does."""
     begins = f"import sys\nsys.path.append({str(STAND_IN.parent)!r})\n"
-    program.write_text(f"#!{sys.executable} -IS\n{begins}from standin_start import start\nstart()\n")
+    program.write_text(f"#!{sys.executable} -IS\n{begins}from standin_tofu import main\nmain()\n")
     program.chmod(0o755)
 
 

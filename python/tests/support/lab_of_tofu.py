@@ -17,13 +17,13 @@ MAIN = [sys.executable, "-c", "from fathometer.cli import main; main()", "cloud"
 class Cloud:
     """Called by somebody whose home has nothing but a key."""
 
-    def __init__(self, home, zygote, lab="azure-zones", more=None):
+    def __init__(self, home, lab="azure-zones", more=None):
         """`more`: settings besides, as those of `served`, for tests of what `fathom` makes of the tool's
         words: the tool starts no provider then.
         """
         _, settings = mirror()
         settings = {**settings, **(more or {})}
-        self.home, self.zygote, self.lab = home, zygote, lab
+        self.home, self.lab = home, lab
         self.programs = home / "bin"
         self.programs.mkdir()
         (self.programs / "tofu").symlink_to(program())
@@ -58,9 +58,17 @@ class Cloud:
         )
 
     def __call__(self, *words, code=0, answer=""):
-        ended = self.zygote.run("cloud", *words, cwd=self.home, env=self.env, answer=answer)
-        assert ended.code == code, ended.stdout + ended.stderr
-        return ended.stdout, ended.stderr
+        done = subprocess.run(
+            [*MAIN, *words],
+            env=self.env,
+            cwd=self.home,
+            input=answer,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout, done.stderr
 
     def entries(self):
         return [json.loads(line) for line in (self.place / "journal.jsonl").read_text().splitlines()]
@@ -69,9 +77,9 @@ class Cloud:
         return [entry["kind"] for entry in self.entries()]
 
 
-def with_own_root(home, zygote, text):
+def with_own_root(home, text):
     """Somebody with a lab of their own, whose root has this text."""
-    made = Cloud(home, zygote, lab="azure-own")
+    made = Cloud(home, lab="azure-own")
     root = home / "infra/azure/own"
     root.mkdir(parents=True)
     (root / "main.tf").write_text(text)

@@ -1,11 +1,10 @@
 """Stands for OpenTofu and for the cloud behind it: a lab whose hosts are namespaces of this machine with a
 real sshd.
 
-`standin_start.py` is the program, and answers by itself what wants nothing imported: as `az` it lists what
-bears the lab's tag. As `tofu` it is called in a copy of infra/azure/zones. It knows of the real one's ways
-what `fathom cloud` depends on: objects of JSON a line, a state that is written after each thing, one
-interrupt ends it in order, at the second one it drops everything. What it makes is in the directory
-FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. Files there make it fail:
+As `az` it lists what bears the lab's tag. As `tofu` it is called in a copy of infra/azure/zones. It knows of
+the real one's ways what `fathom cloud` depends on: objects of JSON a line, a state that is written after each
+thing, one interrupt ends it in order, at the second one it drops everything. What it makes is in the
+directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. Files there make it fail:
 
 | file | what it does |
 |---|---|
@@ -35,7 +34,7 @@ import sys
 import time
 from pathlib import Path
 
-# What takes long to import (shlex, subprocess) is imported where hosts are made.
+# A test makes some twenty calls: shlex and subprocess are imported where hosts are made.
 
 CLOUD = Path(os.environ["FATHOM_TEST_CLOUD"])
 STATE = Path("terraform.tfstate")
@@ -393,9 +392,31 @@ def noted(log, subscription):
         file.write(f"{subscription}\n")
 
 
+def listed(kind, words):
+    """As `az`: what bears the lab's tag; which subscription was asked is noted."""
+    noted("az.log", words[words.index("--subscription") + 1] if "--subscription" in words else "none")
+    tag = words[words.index("--tag") + 1].partition("=")[2]
+    for thing in sorted((CLOUD / "things").iterdir()) if kind == "resource" else ():
+        # Removed meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            if thing.read_text() == tag:
+                print(f"/subscriptions/0/{thing.name}")
+
+
+def initialized():
+    if (CLOUD / "offline").exists():
+        print("Error: Failed to query available provider packages")
+        sys.exit(1)
+    Path(".terraform").mkdir(exist_ok=True)
+    print("has been successfully initialized")
+
+
 def main():
     verb, *words = sys.argv[1:]
     if Path(sys.argv[0]).name == "az":
+        if "--ids" not in words:
+            listed(verb, words)
+            return
         if words[:2] == ["delete", "--ids"]:
             unmake(words[2])
             return
@@ -409,7 +430,11 @@ def main():
     signal.signal(signal.SIGINT, interrupt)
     if verb in {"apply", "destroy"}:
         noted("tool.log", os.environ.get("ARM_SUBSCRIPTION_ID", "none"))
-    if verb == "plan":
+    if verb == "version":
+        print('{"terraform_version": "1.12.6"}')
+    elif verb == "init":
+        initialized()
+    elif verb == "plan":
         if (CLOUD / "no-login").exists():
             fail((CLOUD / "no-login").read_text())
         plan(next(word.removeprefix("-out=") for word in words if word.startswith("-out=")))

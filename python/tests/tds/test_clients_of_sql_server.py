@@ -90,7 +90,8 @@ def test_an_older_protocol_is_refused_with_a_reason(port):
         pass
 
 
-def test_who_is_beyond_the_sessions_is_told_so():
+@pytest.mark.acceptance
+def test_login_beyond_the_sessions_is_refused():
     with echo("--tds", "0", "--tds-sessions", "1") as listening:
         port = listening["tds"].rpartition(":")[2]
         with by_pymssql(port) as cursor:
@@ -115,6 +116,7 @@ def tsql(port, *queries):
     return ended.stdout + ended.stderr
 
 
+@pytest.mark.acceptance
 def test_tsql_reads_rows_and_shows_an_error(port):
     said = tsql(port, "SELECT * FROM fathom_rows(3, 10)", "SELECT name FROM customers", "SELECT @@VERSION")
     assert "2\tcdefghijkl" in said
@@ -123,27 +125,29 @@ def test_tsql_reads_rows_and_shows_an_error(port):
     assert "TDS server for measuring, no database" in said
 
 
-def test_slow_reader_is_distinguished_from_path(port):
+@pytest.mark.parametrize(("sleep_s", "share"), [(1, 0.3), pytest.param(3, 0.7, marks=pytest.mark.acceptance)])
+def test_slow_reader_is_distinguished_from_path(port, sleep_s, share):
     """SQL Server shows waits of at most 2 s; it was one, as long as the sleep, and the kernel says whose."""
-    sleep_ns = 3_000_000_000
+    blocked_ns = share * sleep_s * 1e9
     with by_pymssql(port) as cursor:
         before = asked(cursor, "SELECT * FROM fathom_transfer")[0]
-        cursor.execute("SELECT * FROM fathom_rows(8000, 8000)")
+        cursor.execute("SELECT * FROM fathom_rows(4000, 8000)")
         cursor.fetchone()
-        time.sleep(sleep_ns / 1e9)  # The truth: for so long the client does not read.
-        assert len(cursor.fetchall()) == 7_999
+        time.sleep(sleep_s)  # The truth: for so long the client does not read.
+        assert len(cursor.fetchall()) == 3_999
         busy, client, _, blocked = (
             a - b for a, b in zip(asked(cursor, "SELECT * FROM fathom_transfer")[0], before, strict=True)
         )
         # What fits into both buffers goes on for a while, and what is read after the sleep takes its time.
-        assert blocked > 0.7 * sleep_ns
-        assert busy >= client > 0.7 * sleep_ns
+        assert blocked > blocked_ns
+        assert busy >= client > blocked_ns
         _, kind, count, total, longest, signal = asked(
             cursor, "SELECT * FROM sys.dm_exec_session_wait_stats"
         )[0]
-        assert (kind, longest, signal) == ("ASYNC_NETWORK_IO", 2_000, 0)
+        assert (kind, signal) == ("ASYNC_NETWORK_IO", 0)
+        assert longest == 2_000 if sleep_s > 2 else longest <= 2_000
         assert total == pytest.approx(blocked / 1e6, abs=1)
-        assert count >= 2
+        assert count >= max(1, sleep_s / 2)
 
 
 def test_cancelled_query_keeps_connection_usable(port):

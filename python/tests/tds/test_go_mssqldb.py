@@ -10,6 +10,7 @@ import pytest
 
 from support.echo import echo
 
+pytestmark = pytest.mark.acceptance
 SOURCE = Path(__file__).parent / "go_client"
 LIMIT_S = 300
 

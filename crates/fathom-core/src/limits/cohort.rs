@@ -128,23 +128,18 @@ mod tests {
 
     #[test]
     fn bracket_lies_between_survival_and_death() {
-        assert_eq!(bracket(&[]), (0, None));
-        assert_eq!(bracket(&[cohort(10, 3, 0), cohort(20, 3, 0)]), (20, None));
-        assert_eq!(bracket(&[cohort(10, 3, 0), cohort(20, 1, 2), cohort(30, 0, 3)]), (10, Some(23)));
-        assert_eq!(bracket(&[cohort(10, 0, 3)]), (0, Some(13)));
+        let open = Cohort { open: 1, ..cohort(10, 0, 2) };
+        for (what, cohorts, expected) in [
+            ("nothing is known", vec![], (0, None)),
+            ("all survived", vec![cohort(10, 3, 0), cohort(20, 3, 0)], (20, None)),
+            ("two died", vec![cohort(10, 3, 0), cohort(20, 1, 2), cohort(30, 0, 3)], (10, Some(23))),
+            ("all died", vec![cohort(10, 0, 3)], (0, Some(13))),
+            ("deaths below a survival", vec![cohort(10, 0, 3), cohort(20, 3, 0)], (20, None)),
+            ("one of two", vec![cohort(10, 2, 1), cohort(20, 1, 1), cohort(30, 0, 3)], (10, Some(33))),
+            ("a length is still open", vec![open], (0, None)),
+        ] {
+            assert_eq!(bracket(&cohorts), expected, "{what}");
+        }
         assert_eq!(Bracket::of(&[cohort(10, 0, 3)]).gap_ns(&[cohort(10, 0, 3)]), Some(11));
-    }
-
-    #[test]
-    fn death_below_survival_is_no_limit() {
-        assert_eq!(bracket(&[cohort(10, 0, 3), cohort(20, 3, 0)]), (20, None));
-        assert_eq!(bracket(&[cohort(10, 2, 1), cohort(20, 1, 1), cohort(30, 0, 3)]), (10, Some(33)));
-    }
-
-    #[test]
-    fn open_length_decides_nothing() {
-        let mut open = cohort(10, 0, 2);
-        open.open = 1;
-        assert_eq!(bracket(&[open]), (0, None));
     }
 }

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_there_is_none() {
+    fn view_without_room_is_empty() {
         let many: Vec<Standing> =
             (1..=100).map(|n| Standing { length_ns: n * S, ..Standing::default() }).collect();
         assert!(picture(&many, 80, 2).is_empty() && picture(&many, 40, 50).is_empty());

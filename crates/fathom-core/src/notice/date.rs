@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_none() {
+    fn invalid_date_is_absent() {
         for text in ["", " ", "soon", "Mon, 31 Feb 2026 22:26:58 GMT", "1744410418", "2026-04-11T25:00:00Z"] {
             assert_eq!(parse(text), None, "{text}");
         }

@@ -1,13 +1,13 @@
-//! What round trips of a path usually take, and so from when on a silence is a stall.
+//! The usual round trips of a path, and the silence that counts as a stall.
 //!
-//! Round trips that a silence held up say how long the silence was and nothing about the path: learned from, they would
-//! hide the next one. Yet where every round trip is long, being long is no silence. So all are kept, each with the silence
-//! that it waited in, and the threshold is the smallest one that agrees with itself: four times the p99 of the round trips
-//! whose silences were shorter than it, found from below (four times the median). It depends on what was measured and not
-//! on the order in which it came: equal paths have equal thresholds.
+//! A round trip that a silence held up measures the silence, not the path. Learned from, it would hide the next silence. But
+//! where every round trip is long, a long one is no silence. So every round trip is kept, with the silence that it waited in,
+//! and the threshold is found from below: starting at the median, it is four times the p99 of the round trips whose silences
+//! were shorter. One silence is one observation, however many samples waited in it. The threshold depends on what was
+//! measured, not on its order.
 //!
-//! A path that has become slower for good shows itself in another way: nearly every round trip is held up, by one short
-//! stall after another. Then those are the usual ones.
+//! A path that becomes slower for good holds up nearly every round trip, by one short stall after another. Those then become
+//! the usual ones.
 
 use super::hold_up::HoldUp;
 use crate::histogram::Histogram;
@@ -49,77 +49,61 @@ pub(super) struct Usual {
     p99_ns: Option<u64>,
 }
 
-/// Round trips of a part of the window, by the silence that they waited in: those of none that is longer than the floor, and
-/// the others by its class.
+/// Round trips of a part of the window, by the class of the silence that they waited in.
 #[derive(Debug, Default)]
 struct RoundTrips {
-    short: Histogram,
-    long: BTreeMap<u32, HeldUp>,
+    classes: BTreeMap<u32, HeldUp>,
 }
 
-/// Round trips that silences of about one length held up.
+/// Round trips that waited in silences of about one length.
 #[derive(Debug, Default)]
 struct HeldUp {
-    all: Histogram,
-    /// How many silences: however many samples and connections one held up, it is one.
-    silences: u64,
+    /// The first round trip of each silence.
+    firsts: Histogram,
+    /// All round trips, those of many samples and connections in one silence included.
+    all: u64,
 }
 
 impl RoundTrips {
     fn record(&mut self, rtt_ns: i64, silence_ns: u64, is_new: bool) {
-        if silence_ns <= FLOOR_NS {
-            return self.short.record(rtt_ns);
+        let held_up = self.classes.entry(class_of(silence_ns)).or_default();
+        held_up.all += 1;
+        if is_new {
+            held_up.firsts.record(rtt_ns);
         }
-        let held_up = self.long.entry(class_of(silence_ns)).or_default();
-        held_up.all.record(rtt_ns);
-        held_up.silences += u64::from(is_new);
     }
 
     fn merge(&mut self, other: &Self) {
-        self.short.merge(&other.short);
-        for (class, held_up) in &other.long {
-            let mine = self.long.entry(*class).or_default();
-            mine.all.merge(&held_up.all);
-            mine.silences += held_up.silences;
+        for (class, held_up) in &other.classes {
+            let mine = self.classes.entry(*class).or_default();
+            mine.firsts.merge(&held_up.firsts);
+            mine.all += held_up.all;
         }
     }
 
     fn count(&self) -> u64 {
-        self.short.count() + self.long.values().map(|held_up| held_up.all.count()).sum::<u64>()
+        self.classes.values().map(|held_up| held_up.all).sum()
     }
 
-    /// Half of them take this or less, where a silence counts once.
+    /// Half of the silences take this or less.
     fn median_ns(&self) -> Option<u64> {
-        let short = self.short.count();
-        let all = short + self.long.values().map(|held_up| held_up.silences).sum::<u64>();
-        let (half, mut seen) = (all.div_ceil(2), short);
-        if all < FEW {
-            return None;
-        }
-        if half <= short {
-            return self.short.quantile(half as f64 / short as f64);
-        }
-        let within = |(class, held_up): (&u32, &HeldUp)| {
-            seen += held_up.silences;
-            (seen >= half).then(|| from_ns(*class))
-        };
-        self.long.iter().find_map(within)
+        let mut all = Histogram::default();
+        self.classes.values().for_each(|held_up| all.merge(&held_up.firsts));
+        (self.count() >= FEW).then(|| all.quantile(0.5)).flatten()
     }
 
-    /// The p99 of those whose silences were shorter than four times it, whatever came in stalls; the largest, while there are too
-    /// few for it.
+    /// The p99 of the silences that are shorter than four times it; the largest, while there are too few for it.
     fn usual_p99_ns(self) -> Option<u64> {
         let mut p99_ns = self.median_ns()?;
-        let mut usual = self.short;
-        for (class, held_up) in self.long {
-            p99_ns = p99_ns.max(tail_of(&usual));
-            // No silence of the class is a stall.
-            if from_ns(class + 1) > stall::threshold_ns(Some(p99_ns)) {
-                return Some(p99_ns);
+        let mut usual = Histogram::default();
+        for (class, held_up) in self.classes {
+            if from_ns(class + 1) > stall::TIMES_P99 * p99_ns {
+                break;
             }
-            usual.merge(&held_up.all);
+            usual.merge(&held_up.firsts);
+            p99_ns = p99_ns.max(tail_of(&usual));
         }
-        Some(p99_ns.max(tail_of(&usual)))
+        Some(p99_ns)
     }
 }
 
@@ -127,14 +111,16 @@ fn tail_of(round_trips: &Histogram) -> u64 {
     round_trips.supported_quantile(0.99).or(round_trips.max()).unwrap_or(0)
 }
 
-/// Of a silence longer than the floor. Four classes an octave.
+/// The class of a silence: four an octave.
 fn class_of(silence_ns: u64) -> u32 {
-    (4.0 * (silence_ns as f64 / FLOOR_NS as f64).log2()) as u32
+    let silence_ns = silence_ns.max(4);
+    let octave = silence_ns.ilog2();
+    4 * octave + (silence_ns >> (octave - 2)) as u32 % 4
 }
 
 /// The shortest silence of a class.
 fn from_ns(class: u32) -> u64 {
-    (FLOOR_NS as f64 * (f64::from(class) / 4.0).exp2()) as u64
+    u64::from(4 + class % 4) << (class / 4 - 2)
 }
 
 /// The silence that a sample waited in.
@@ -150,6 +136,9 @@ pub(super) struct Waited {
 pub(super) struct LastSilence {
     duration_ns: u64,
     hold_up: HoldUp,
+    /// The last sample: when it was sent, and when its echo came.
+    sent_ns: u64,
+    came_ns: u64,
 }
 
 impl Waited {
@@ -167,14 +156,24 @@ impl Waited {
 impl LastSilence {
     /// The echo of a sample came. `next`: the sample that will be sent next. `usual_ns`: what a round trip takes at the most.
     pub(super) fn came(&mut self, now_ns: u64, seq: u64, rtt_ns: u64, next: u64, usual_ns: u64) -> Waited {
-        let held_up = self.hold_up.held_up(now_ns, seq, Some(rtt_ns), usual_ns);
-        if held_up && rtt_ns <= self.duration_ns {
+        let held_up = self.duration_ns > FLOOR_NS && self.hold_up.held_up(now_ns, seq, Some(rtt_ns), usual_ns);
+        let behind = self.is_behind(now_ns, rtt_ns) || held_up && rtt_ns <= self.duration_ns;
+        (self.sent_ns, self.came_ns) = (now_ns.saturating_sub(rtt_ns), now_ns);
+        if behind {
             return Waited { silence_ns: self.duration_ns, first: false };
         }
+        self.duration_ns = rtt_ns;
         if rtt_ns > FLOOR_NS {
-            *self = Self { duration_ns: rtt_ns, hold_up: HoldUp::ended(now_ns, rtt_ns, next) };
+            self.hold_up = HoldUp::ended(now_ns, rtt_ns, next);
         }
         Waited::for_itself(rtt_ns)
+    }
+
+    /// Whether the echo came right after the one before, though the sample was sent well after it: both waited for one thing.
+    fn is_behind(&self, now_ns: u64, rtt_ns: u64) -> bool {
+        let sent_ns = now_ns.saturating_sub(rtt_ns);
+        let sent_apart_ns = sent_ns.saturating_sub(self.sent_ns);
+        sent_ns < self.came_ns && 2 * now_ns.saturating_sub(self.came_ns) < sent_apart_ns
     }
 }
 
@@ -399,40 +398,92 @@ mod tests {
         }
     }
 
-    proptest! {
-        /// The threshold is one that agrees with itself: what came in silences of that length is no part of it; and it is the same
-        /// in whatever order the silences came.
-        #[test]
-        fn threshold_ignores_stalls_and_order(
-            mut silences in vec((prop_oneof![1_u64..30, 190_u64..2_000], 0_u64..5), 20..250),
-            seed in any::<u64>(),
-        ) {
-            let threshold = |silences: &[(u64, u64)]| {
-                let mut usual = Usual::default();
-                for (at, (silence, behind)) in silences.iter().enumerate() {
-                    // None overlaps with the one before, and all are in the window, in whatever order.
-                    let now = at as u64 * 2_000 * MS;
-                    for k in 0..=*behind {
-                        let rtt = silence * MS * (*behind + 1 - k) / (*behind + 1);
-                        usual.add(now, rtt as i64, Waited { silence_ns: silence * MS, first: k == 0 }, false);
-                    }
-                }
-                usual.recount_at = 0;
-                usual.refresh();
-                usual
-            };
-            let before = threshold(&silences);
-            let mut shorter = silences.clone();
-            shorter.retain(|(silence, _)| silence * MS < before.threshold_ns());
-            // One that counts as none is as many as its samples.
-            let weight = |some: &[(u64, u64)]| -> u64 {
-                some.iter().map(|&(silence, behind)| if silence * MS <= FLOOR_NS { 1 + behind } else { 1 }).sum()
-            };
-            prop_assert!(2 * weight(&shorter) >= weight(&silences));
-            silences.sort_by_key(|&(silence, behind)| silence.wrapping_mul(seed | 1).rotate_left(17) ^ behind);
-            prop_assert_eq!(threshold(&silences).threshold_ns(), before.threshold_ns());
-            let of_shorter = threshold(&shorter).threshold_ns();
-            prop_assert!(of_shorter <= before.threshold_ns(), "{} of {}", of_shorter, before.threshold_ns());
+    /// The stalls of one connection with a sample each 10 ms, whose reflector freezes at these times for so long.
+    fn stalls_of(freezes: &[(u64, u64)], rtt_ns: u64) -> Vec<u64> {
+        let (mut usual, mut last, mut stalls) = (Usual::default(), LastSilence::default(), Vec::new());
+        let every = 10 * MS;
+        let end = freezes.iter().map(|(at, _)| at + 2 * S).max().unwrap_or(0);
+        for seq in 0..end / every {
+            let sent = seq * every;
+            let frozen = freezes.iter().find(|(at, ns)| (*at..at + ns).contains(&sent));
+            let came = frozen.map_or(sent, |(at, ns)| at + ns) + rtt_ns;
+            let held_up = frozen.is_some_and(|(_, ns)| ns + rtt_ns >= usual.threshold_ns());
+            if let Some((at, ns)) = frozen.filter(|(at, _)| held_up && sent < at + every) {
+                stalls.push(*ns);
+                usual.stall_ended(*at, came);
+            }
+            let usual_ns = usual.p99_ns().unwrap_or(S);
+            let waited = last.came(came, seq, came - sent, came / every + 1, usual_ns);
+            usual.add(came, (came - sent) as i64, waited, held_up);
+            usual.refresh();
         }
+        stalls
+    }
+
+    #[test]
+    fn smaller_freeze_hides_no_later_one() {
+        let length = |n| if n == 0 { 150 * MS } else { 350 * MS };
+        let freezes: Vec<_> = (0..13).map(|n| (S + n * 500 * MS, length(n))).collect();
+        assert_eq!(stalls_of(&freezes, MS / 5), vec![350 * MS; 12]);
+    }
+
+    /// The laws, in so many cases.
+    macro_rules! laws {
+        ($cases:expr) => {
+            proptest! {
+                #![proptest_config(ProptestConfig::with_cases($cases))]
+
+                /// Every freeze above the floor is a stall, in any order of the freezes.
+                #[test]
+                fn stalls_do_not_depend_on_fault_order(
+                    lengths in vec(prop_oneof![5_u64..190, 210_u64..1_500], 1..40),
+                    apart_ms in 1_600_u64..5_000,
+                    rtt_us in 50_u64..1_000,
+                ) {
+                    let freezes: Vec<_> =
+                        lengths.iter().enumerate().map(|(n, ms)| (S + n as u64 * apart_ms * MS, ms * MS)).collect();
+                    let longer: Vec<_> = lengths.iter().map(|ms| ms * MS).filter(|ns| *ns > FLOOR_NS).collect();
+                    prop_assert_eq!(stalls_of(&freezes, rtt_us * 1_000), longer);
+                }
+
+                /// The threshold agrees with itself: no silence of its length is a part of it. It is the same in every order of silences.
+                #[test]
+                fn threshold_ignores_stalls_and_order(
+                    mut silences in vec((prop_oneof![1_u64..30, 190_u64..2_000], 0_u64..5), 20..250),
+                    seed in any::<u64>(),
+                ) {
+                    let threshold = |silences: &[(u64, u64)]| {
+                        let mut usual = Usual::default();
+                        for (at, (silence, behind)) in silences.iter().enumerate() {
+                            // None overlaps with the one before, and all are in the window, in whatever order.
+                            let now = at as u64 * 2_000 * MS;
+                            for k in 0..=*behind {
+                                let rtt = silence * MS * (*behind + 1 - k) / (*behind + 1);
+                                usual.add(now, rtt as i64, Waited { silence_ns: silence * MS, first: k == 0 }, false);
+                            }
+                        }
+                        usual.recount_at = 0;
+                        usual.refresh();
+                        usual
+                    };
+                    let before = threshold(&silences);
+                    let mut shorter = silences.clone();
+                    shorter.retain(|(silence, _)| silence * MS < before.threshold_ns());
+                    prop_assert!(2 * shorter.len() >= silences.len());
+                    silences.sort_by_key(|&(silence, behind)| silence.wrapping_mul(seed | 1).rotate_left(17) ^ behind);
+                    prop_assert_eq!(threshold(&silences).threshold_ns(), before.threshold_ns());
+                    let of_shorter = threshold(&shorter).threshold_ns();
+                    prop_assert!(of_shorter <= before.threshold_ns(), "{} of {}", of_shorter, before.threshold_ns());
+                }
+            }
+        };
+    }
+
+    laws!(50);
+
+    mod acceptance {
+        use super::*;
+
+        laws!(256);
     }
 }

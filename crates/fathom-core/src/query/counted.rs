@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_was_set_back_is_none() {
+    fn a_count_that_was_set_back_is_ignored() {
         let before = counted(3, 40);
         assert_eq!(counted(5, 41).since(&before), Some(counted(2, 1)));
         assert_eq!(before.since(&before), Some(counted(0, 0)));

@@ -43,7 +43,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn ends_are_told_with_what_they_mean() {
+    fn line_explains_each_kind_of_end() {
         let result = json!({"due": 9, "answered": 5, "failed": 0, "ambiguous": 1, "shed": 3, "fallback": 0});
         let text =
             "of 9 requests 5 answered, 1 ambiguous (sent, and no answer came), 3 shed (the breaker was open)";
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_breaker_that_stays_open_is_told_once() {
+    fn a_breaker_that_stays_open_is_one_line() {
         use Circuit::{Closed, HalfOpen, Open};
         let told = |from, to| breaker(BreakerChanged { from, to }).is_some();
         assert!(told(Closed, Open) && told(HalfOpen, Closed));

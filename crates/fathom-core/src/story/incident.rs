@@ -2,10 +2,11 @@
 
 use super::gather::{Baseline, Gathered};
 use super::join::{Closing, Incident, Joined, Overrun, Pause, Seam, Stall};
-use super::moment::Moment;
+use super::moment::{Moment, elapsed_ns};
 use super::words::{accounts, count, ordinals, were};
 use super::{Confidence, Line, State, next, tally, whose};
 use crate::cause::ClosingCause;
+use crate::event::Event;
 use crate::units::duration_text as duration;
 use crate::verdict::{Grounds, Verdict};
 use jiff::Timestamp;
@@ -20,6 +21,7 @@ const COUNTED_WITHIN_NS: u64 = 1_000_000_000;
 /// What an incident is seen against.
 pub(super) struct Context<'a> {
     pub(super) joined: &'a Joined<'a>,
+    pub(super) events: &'a [Event],
     pub(super) gathered: &'a Gathered,
     pub(super) state: State,
     /// The last moment the recording knows of.
@@ -43,9 +45,7 @@ impl Context<'_> {
         match stall.end {
             Some(_) => stall.duration_ns,
             None if stall.cut_short || stall.seam == Seam::GoesOn => stall.duration_ns,
-            None => {
-                (self.last.duration_since(stall.start.utc).as_nanos().max(0) as u64).max(stall.duration_ns)
-            }
+            None => elapsed_ns(self.events, stall.start, self.last).max(stall.duration_ns),
         }
     }
 }

@@ -182,7 +182,7 @@ fn notice_applies_only_inside_its_window() {
 }
 
 #[test]
-fn connections_that_end_together_are_told_together() {
+fn connections_ending_together_are_one_line() {
     let mut events: Vec<Event> = (0..4).map(|id| opened(0, id)).collect();
     for (id, at) in [(0, 50 * S), (1, 51 * S), (2, 52_100_000_000), (3, 60 * S)] {
         events.push(closed(at, id, "reset", 104));
@@ -274,6 +274,25 @@ fn unfinished_recording_says_so() {
     has(&interrupted[0], &["breaks off at 10:01:10: what came after is not known"]);
     has(&interrupted[1], &["when the recording ends; how it went on is not known"]);
     has(interrupted.last().unwrap(), &["1 whose end nobody saw"]);
+}
+
+/// The run of the other tests lasts an hour by its wall clock.
+#[test]
+fn clock_steps_are_no_part_of_lengths() {
+    let step = |at_s: u64, by_s: i64| event(at_s * S, None, "clock.stepped", &json!({"step_ns": by_s * S as i64}));
+    for (steps, lasted) in [
+        (vec![step(10, 60)], "for 59m"),
+        (vec![step(10, 3_600), step(20, -3_000)], "for 50m"),
+        (vec![step(10, -60)], "for 1h 1m"),
+    ] {
+        let lines = told(&[vec![opened(0, 0)], steps.clone()].concat());
+        assert!(lines[0].statement.contains(lasted), "{}", lines[0].statement);
+        assert_eq!(lines.len(), 2 + steps.len(), "each step has its line: {lines:#?}");
+    }
+    // A stall that goes on until the end began after the step.
+    let events = [opened(0, 0), step(10, -600), event(70 * S, Some(0), "stall.began", &json!({"seq": 70, "outstanding": 1, "threshold_ns": S}))];
+    let lines = told_as(State::Interrupted, &events, &Gathered::default());
+    assert!(lines.iter().all(|line| !line.statement.contains("10m")), "{lines:#?}");
 }
 
 #[test]

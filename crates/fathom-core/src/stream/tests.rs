@@ -92,7 +92,7 @@ fn corrupted_echo_is_not_timed() {
 }
 
 #[test]
-fn bytes_nobody_asked_for_are_foreign() {
+fn unrequested_bytes_are_foreign() {
     let mut stream = stream(4);
     let clock = clock();
     let mut foreign = 0;

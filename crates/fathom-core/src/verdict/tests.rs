@@ -426,7 +426,7 @@ fn row_16_lone_acknowledgement_means_paused_peer() {
 }
 
 #[test]
-fn who_ended_it_by_the_peer_report() {
+fn peer_report_names_the_ending_side() {
     let facts =
         |cause, reported| Facts { outcome: Outcome::Closed(cause), fresh: Fresh::Echoed, reported, ..BROKEN };
     for (cause, standing) in [

@@ -1,4 +1,29 @@
-//! Seeded numbers.
+//! Seeded numbers, and shares of runs.
+
+use std::ops::Range;
+
+/// Fewer runs prove no percentage.
+const MANY: u64 = 60;
+
+/// Number of runs with these seeds.
+pub(crate) fn runs(seeds: &Range<u64>) -> u64 {
+    seeds.end - seeds.start
+}
+
+/// Whether there are enough runs for a percentage.
+pub(crate) fn is_many(runs: u64) -> bool {
+    runs >= MANY
+}
+
+/// At least this percentage of the runs; of few runs, half.
+pub(crate) fn is_usual(done: u64, runs: u64, percent: u64) -> bool {
+    done * 100 >= runs * if is_many(runs) { percent } else { 50 }
+}
+
+/// At most this percentage of the runs; of few runs, a quarter or one.
+pub(crate) fn is_rare(done: u64, runs: u64, percent: u64) -> bool {
+    if is_many(runs) { done * 100 <= runs * percent } else { done <= (runs / 4).max(1) }
+}
 
 /// A seeded sequence of numbers.
 #[derive(Debug, Clone)]

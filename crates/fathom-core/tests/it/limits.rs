@@ -14,10 +14,12 @@ mod unanswered;
 mod went_on;
 mod world;
 
+use crate::chance::{is_usual, runs};
 use fathom_core::limits::{AtMost, Death, Outcome, Settings, Verdict, What};
 use laws::check;
-use world::{Counts, Fault, Kind, MS, Ran, Random, S, World, run};
 use std::collections::BTreeMap;
+use std::ops::Range;
+use world::{Counts, Fault, Kind, MS, Ran, Random, S, World, run};
 
 const KINDS: [Kind; 4] = [Kind::Silent, Kind::ResetAtExpiry, Kind::FinAtExpiry, Kind::ResetOnPacket];
 
@@ -82,10 +84,20 @@ fn ran(world: &World, settings: &Settings) -> Ran {
     ran
 }
 
-#[test]
-fn the_bracket_contains_the_limit_whatever_it_is() {
+tiers! {
+    the_bracket_contains_the_limit: 0..5, 0..100;
+    one_connection_bracket_contains_the_limit: 0..60, 0..300;
+    search_time_stays_near_the_limit: &[1_234], &[3_600, 3_000, 1_234];
+    without_a_limit_none_is_found: 0..8, 0..100;
+    other_endings_are_no_limit: 0..7, 0..80;
+    a_limit_is_found_beside_other_endings: 0..8, 0..80;
+    search_works_without_kernel_information: 0..4, 0..50;
+    equal_seeds_give_equal_runs: 0..3, 0..20;
+}
+
+fn the_bracket_contains_the_limit(seeds: Range<u64>) {
     let settings = settings(600 * S);
-    for seed in 0..100 {
+    for seed in seeds {
         let world = any_world(seed);
         let limit = world.limit_ns.expect("one");
         let Ran { outcome, .. } = ran(&world, &settings);
@@ -108,10 +120,9 @@ fn the_bracket_contains_the_limit_whatever_it_is() {
 }
 
 /// With one connection a length no other makes up for what was sent again, which moves the beginning of an idleness or its end.
-#[test]
-fn one_connection_bracket_contains_the_limit() {
+fn one_connection_bracket_contains_the_limit(seeds: Range<u64>) {
     let settings = Settings { per_length: 1, ..settings(10 * S) };
-    for seed in 0..300 {
+    for seed in seeds {
         let limit = Random(seed).between(S, 7 * S);
         let world = World { limit_ns: Some(limit), loss: 200, rtt_ns: 20 * MS, ..any_world(seed) };
         let Ran { outcome, .. } = ran(&world, &settings);
@@ -121,7 +132,7 @@ fn one_connection_bracket_contains_the_limit() {
 }
 
 #[test]
-fn how_they_died_is_told() {
+fn kind_of_death_is_reported() {
     let deaths = [Death::Silent, Death::ResetWhileIdle, Death::ClosedWhileIdle, Death::ResetOnRequest];
     for (kind, death) in KINDS.into_iter().zip(deaths) {
         let Ran { outcome, .. } = ran(&world(Some(7_300 * MS), kind), &settings(60 * S));
@@ -132,9 +143,8 @@ fn how_they_died_is_told() {
     }
 }
 
-#[test]
-fn search_time_stays_near_the_limit() {
-    for limit_s in [3_600, 3_000, 1_234] {
+fn search_time_stays_near_the_limit(limits_s: &[u64]) {
+    for &limit_s in limits_s {
         let world = World { rtt_ns: 30 * MS, ..world(Some(limit_s * S), Kind::Silent) };
         let Ran { outcome, .. } = ran(&world, &settings(2 * 3_600 * S));
         let (survived, died) = ends(&outcome);
@@ -144,10 +154,9 @@ fn search_time_stays_near_the_limit() {
     }
 }
 
-#[test]
-fn without_a_limit_none_is_found() {
+fn without_a_limit_none_is_found(seeds: Range<u64>) {
     let settings = settings(60 * S);
-    for seed in 0..100 {
+    for seed in seeds {
         let world = World { limit_ns: None, loss: 100, ..any_world(seed) };
         let Ran { outcome, .. } = ran(&world, &settings);
         assert_eq!(outcome.verdict, Verdict::NotFound, "{world:?}: {outcome:#?}");
@@ -159,10 +168,9 @@ fn without_a_limit_none_is_found() {
     }
 }
 
-#[test]
-fn what_else_ends_connections_is_no_limit() {
+fn other_endings_are_no_limit(seeds: Range<u64>) {
     let settings = settings(60 * S);
-    for seed in 0..80 {
+    for seed in seeds {
         let mut random = Random(seed);
         let at = random.between(2 * S, 70 * S);
         let fault = match random.below(4) {
@@ -185,11 +193,10 @@ fn what_else_ends_connections_is_no_limit() {
     }
 }
 
-#[test]
-fn a_limit_is_found_whatever_else_happens() {
+fn a_limit_is_found_beside_other_endings(seeds: Range<u64>) {
     let settings = settings(60 * S);
-    let mut found = 0;
-    for seed in 0..80 {
+    let (mut found, of) = (0, runs(&seeds));
+    for seed in seeds {
         let mut random = Random(seed ^ 0xFA_017);
         let limit = random.between(2 * S, 50 * S);
         let at = random.between(S, limit + 10 * S);
@@ -204,14 +211,13 @@ fn a_limit_is_found_whatever_else_happens() {
         let (survived, died) = ends(&outcome);
         assert!(survived <= limit && limit <= died, "{survived} {limit} {died}: {world:?}: {outcome:#?}");
         assert_ne!(outcome.verdict, Verdict::NotFound, "{world:?}: {outcome:#?}");
-        found += u32::from(outcome.verdict == Verdict::Found);
+        found += u64::from(outcome.verdict == Verdict::Found);
     }
-    assert!(found >= 75, "{found} of 80");
+    assert!(is_usual(found, of, 93), "{found} of {of}");
 }
 
-#[test]
-fn search_works_without_kernel_information() {
-    for seed in 0..50 {
+fn search_works_without_kernel_information(seeds: Range<u64>) {
+    for seed in seeds {
         let world = World { kernel: false, loss: 0, ..any_world(seed) };
         let limit = world.limit_ns.expect("one");
         let Ran { outcome, .. } = ran(&world, &settings(600 * S));
@@ -228,7 +234,7 @@ fn limit_below_shortest_has_no_lower_bound() {
 }
 
 #[test]
-fn stopped_it_tells_what_it_knows() {
+fn stopped_search_reports_what_it_knows() {
     let world = World { stop_ns: Some(20 * S), ..world(None, Kind::Silent) };
     let Ran { outcome, .. } = ran(&world, &settings(600 * S));
     assert_eq!(outcome.verdict, Verdict::Stopped);
@@ -265,9 +271,8 @@ fn connections_are_no_more_than_allowed() {
     assert_eq!(settings(600 * S).check(), Ok(()));
 }
 
-#[test]
-fn equal_seeds_give_equal_runs() {
-    for seed in 0..20 {
+fn equal_seeds_give_equal_runs(seeds: Range<u64>) {
+    for seed in seeds {
         let world = World { faults: vec![Fault::Flush(9 * S)], ..any_world(seed) };
         let [one, two] = [0, 1].map(|_| ran(&world, &settings(60 * S)));
         assert_eq!(one.outcome, two.outcome);

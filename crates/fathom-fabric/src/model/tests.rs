@@ -125,12 +125,26 @@ fn models_match_textbook_mean_and_percentiles() {
     }
 }
 
+/// The fewer draws, the larger the share by which they may be off.
+fn check_draws(count: usize, share: f64) {
+    for (name, jitter, expected_mean, p95) in known() {
+        let values = draws(&with(jitter), 7, count);
+        close(mean(&values), expected_mean, share, name);
+        close(percentile(&values, 0.95), p95, share, name);
+    }
+}
+
 #[test]
 fn draws_follow_the_model() {
-    for (name, jitter, expected_mean, p95) in known() {
-        let values = draws(&with(jitter), 7, DRAWS);
-        close(mean(&values), expected_mean, 0.01, name);
-        close(percentile(&values, 0.95), p95, 0.01, name);
+    check_draws(DRAWS / 10, 0.04);
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn draws_follow_the_model() {
+        check_draws(DRAWS, 0.01);
     }
 }
 
@@ -331,7 +345,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lane_keeps_order_unless_told_otherwise(
+    fn a_lane_keeps_order_unless_configured_otherwise(
         jitter in jitter(), seed in any::<u64>(), rate in prop::option::of(1_000u64..1_000_000_000),
         gaps in prop::collection::vec((0u64..50_000, 40usize..1_500), 1..200), duplicate in 0.0..1.0,
     ) {

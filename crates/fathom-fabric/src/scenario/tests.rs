@@ -41,7 +41,7 @@ fn a_small_scenario_reads_as_it_is_written() {
 }
 
 #[test]
-fn mistakes_are_told_with_line_column_and_remedy() {
+fn mistakes_have_line_column_and_remedy() {
     let event = |text: &str| format!("{SMALL}[[event]]\nat = \"1s\"\n{text}\n");
     let cases = [
         (with("format = 1", ""), 1, 1, "add format = 1"),

@@ -199,6 +199,11 @@ impl Host {
         None
     }
 
+    #[cfg(test)]
+    pub(super) fn take_all_ports(&mut self) {
+        self.observed.extend((FIRST_PORT..=u16::MAX).map(|port| (port, Observed::default())));
+    }
+
     /// Lets a connection go. Nothing more is sent on it.
     pub(super) fn forget(&mut self, handle: SocketHandle, port: u16) {
         self.sockets.remove(handle);

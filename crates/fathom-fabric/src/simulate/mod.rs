@@ -397,19 +397,40 @@ mod tests {
         assert!(held.iter().all(|&held| held <= 15), "{held:?}");
     }
 
-    /// Where all were taken, the search for one that is not never ended.
-    #[test]
-    fn ports_may_run_out() {
+    const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2)), 7);
+
+    fn at_rest() -> Simulation {
         let scenario = Scenario::parse(PAIR, "ports").expect("a scenario");
-        let mut simulation = Simulation::at_rest(&scenario, &Options::default()).expect("a simulation");
-        let host = &mut simulation.hosts[0];
-        let remote = SocketAddr::from(([10, 0, 0, 2], 7));
-        let ports: std::collections::BTreeSet<u16> =
-            (49_152..=65_535).map(|_| host.connect(0, remote).1).collect();
-        assert_eq!((ports.len(), ports.first()), (16_384, Some(&49_152)), "each of IANA's dynamic ports");
-        let mut one = link::Link::connect(5, host, remote, 1);
+        Simulation::at_rest(&scenario, &Options::default()).expect("a simulation")
+    }
+
+    fn check_no_port_is_left(host: &mut Host) {
+        let mut one = link::Link::connect(5, host, REMOTE, 1);
         assert_eq!(one.gives_up_ns(), Some(5), "at once");
         let failed = one.connecting(5, host).expect("over").expect_err("no port");
         assert_eq!(failed, (std::io::ErrorKind::AddrNotAvailable, 99));
+    }
+
+    /// Where all were taken, the search for a free one never ended.
+    #[test]
+    fn connect_fails_without_a_free_port() {
+        let mut simulation = at_rest();
+        let host = &mut simulation.hosts[0];
+        host.take_all_ports();
+        check_no_port_is_left(host);
+    }
+
+    mod acceptance {
+        use super::*;
+
+        #[test]
+        fn connections_take_each_dynamic_port_once() {
+            let mut simulation = at_rest();
+            let host = &mut simulation.hosts[0];
+            let ports: std::collections::BTreeSet<u16> =
+                (49_152..=65_535).map(|_| host.connect(0, REMOTE).1).collect();
+            assert_eq!((ports.len(), ports.first()), (16_384, Some(&49_152)), "each of IANA's dynamic ports");
+            check_no_port_is_left(host);
+        }
     }
 }

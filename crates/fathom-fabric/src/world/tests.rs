@@ -174,17 +174,32 @@ fn oversized_packets_fragment_or_notify_sender() {
     assert_eq!((counters.packets_in, counters.made, counters.delivered, counters.dropped), (2, 2, 3, 1));
 }
 
-#[test]
-fn memory_is_bounded() {
-    let mut world = World::new(pair(&PathModel::constant(MS)), 1).unwrap();
-    let mut out = Output::default();
+/// As many packets as it holds, and one more.
+fn full(packet_log: bool) -> (World, Output) {
+    let mut world = World::new(Plan { packet_log, ..pair(&PathModel::constant(MS)) }, 1).unwrap();
+    let (mut out, packet) = (Output::default(), udp(1, 2, 0));
     for _ in 0..PACKETS_MAX {
-        world.packet_in(0, A, udp(1, 2, 0), &mut out);
+        world.packet_in(0, A, packet.clone(), &mut out);
     }
     assert!(out.truths.is_empty());
-    world.packet_in(0, A, udp(1, 2, 0), &mut out);
+    world.packet_in(0, A, packet, &mut out);
     assert_eq!(dropped(&out), [(0, "a", DropReason::QueueFull)]);
     assert_eq!(world.status().in_fabric, PACKETS_MAX);
-    settle(&mut world, &mut out);
-    assert_eq!((out.deliveries.len(), world.status().in_fabric), (PACKETS_MAX, 0));
+    (world, out)
+}
+
+#[test]
+fn memory_is_bounded() {
+    full(false);
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn full_world_delivers_what_it_holds() {
+        let (mut world, mut out) = full(true);
+        settle(&mut world, &mut out);
+        assert_eq!((out.deliveries.len(), world.status().in_fabric), (PACKETS_MAX, 0));
+    }
 }

@@ -127,7 +127,7 @@ fn fault_free_request_takes_one_round_trip() {
 /// By hand: nothing gets through from 10 s to 30 s. Callers wait for 4 s, so those of 10 s to 26 s have no chance: 17.
 /// Whoever is due at 27 s or later may be tried again when the path is back.
 #[test]
-fn what_nobody_could_serve_is_known() {
+fn bound_counts_unservable_requests() {
     let scenario = scenario(CUT);
     let eager = "[request]\nidempotent = true\ndeadline = \"4s\"\ntry_timeout = \"200ms\"\n\
                  [connection]\nconnect_timeout = \"200ms\"\n[pool]\nwait = \"200ms\"\n\
@@ -151,7 +151,7 @@ fn what_nobody_could_serve_is_known() {
 /// A firewall forgets an idle flow without a word: the next request on it is lost, unless the connection was kept alive or
 /// is asked before it is used.
 #[test]
-fn a_forgotten_flow_costs_whoever_does_not_look() {
+fn unchecked_connections_lose_forgotten_flows() {
     let scenario = scenario("");
     let careless = "[request]\ntry_timeout = \"2s\"";
     let kept_alive = "[connection]\nkeepalive = \"30s\"";
@@ -193,12 +193,15 @@ fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// Whatever happens, and whatever the policy is.
-#[test]
-fn random_faults_and_policies_replay_identically() {
+tiers! {
+    random_faults_and_policies_replay_identically: 5, 60;
+}
+
+/// So many worlds, one after the other from the same numbers.
+fn random_faults_and_policies_replay_identically(worlds: u64) {
     let mut below = numbers(7);
     let mut unanswered = 0;
-    for seed in 0..60 {
+    for seed in 0..worlds {
         let mut events = String::new();
         for _ in 0..below(4) {
             let (at, lasts) = (below(60_000), 100 + below(20_000));
@@ -247,5 +250,6 @@ fn random_faults_and_policies_replay_identically() {
             unanswered += one.counts.due - one.counts.answered;
         }
     }
-    assert!(unanswered > 1_000, "hardly anything went wrong: {unanswered}");
+    let least = if worlds < 60 { 0 } else { 1_000 };
+    assert!(unanswered > least, "hardly anything went wrong: {unanswered}");
 }

@@ -3,6 +3,7 @@
 use fathom_fabric::scenario::Scenario;
 use proptest::prelude::*;
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// What stands where something else was.
 const TOKENS: [&str; 24] = [
@@ -32,7 +33,7 @@ const TOKENS: [&str; 24] = [
     "\"10.0.0.1\"",
 ];
 
-fn shipped() -> Vec<Vec<char>> {
+static SHIPPED: LazyLock<Vec<Vec<char>>> = LazyLock::new(|| {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let mut paths: Vec<_> = std::fs::read_dir(directory)
         .expect("it is shipped")
@@ -42,7 +43,7 @@ fn shipped() -> Vec<Vec<char>> {
     paths.sort_unstable();
     let texts = paths.iter().map(|path| std::fs::read_to_string(path).expect("text").chars().collect());
     texts.collect()
-}
+});
 
 /// Where the words of a text are: names, numbers, quoted values.
 fn words(text: &[char]) -> Vec<(usize, usize)> {
@@ -103,32 +104,45 @@ fn changed(mut text: Vec<char>, changes: &[Change]) -> String {
     text.into_iter().collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: $cases, failure_persistence: None, ..ProptestConfig::default() })]
 
-    #[test]
-    fn mutated_scenario_parses_or_is_one_line_error(
-        which in any::<prop::sample::Index>(),
-        changes in prop::collection::vec(change(), 1..5),
-    ) {
-        let text = changed(which.get(&shipped()).clone(), &changes);
-        match Scenario::parse(&text, "x.toml") {
-            Ok(scenario) => {
-                let plan = scenario.plan();
-                prop_assert_eq!(plan.hosts.len(), scenario.hosts().len());
-                prop_assert!(plan.legs.len() >= scenario.paths().len());
-                for path in scenario.paths() {
-                    let mean = path.round_trip_mean_ns();
-                    prop_assert!(mean.is_finite() && mean >= 0.0, "{mean}: {text}");
+            #[test]
+            fn mutated_scenario_parses_or_is_one_line_error(
+                which in any::<prop::sample::Index>(),
+                changes in prop::collection::vec(change(), 1..5),
+            ) {
+                let text = changed(which.get(&SHIPPED[..]).clone(), &changes);
+                match Scenario::parse(&text, "x.toml") {
+                    Ok(scenario) => {
+                        let plan = scenario.plan();
+                        prop_assert_eq!(plan.hosts.len(), scenario.hosts().len());
+                        prop_assert!(plan.legs.len() >= scenario.paths().len());
+                        for path in scenario.paths() {
+                            let mean = path.round_trip_mean_ns();
+                            prop_assert!(mean.is_finite() && mean >= 0.0, "{mean}: {text}");
+                        }
+                    }
+                    Err(error) => {
+                        let told = error.to_string();
+                        prop_assert!(!told.contains('\n'), "{told:?}");
+                        let line = text.split('\n').nth(error.line - 1);
+                        let longest = line.map(|line| line.chars().count() + 1);
+                        prop_assert!(longest.is_some_and(|longest| (1..=longest).contains(&error.column)), "{told:?}: {text}");
+                    }
                 }
             }
-            Err(error) => {
-                let told = error.to_string();
-                prop_assert!(!told.contains('\n'), "{told:?}");
-                let line = text.split('\n').nth(error.line - 1);
-                let longest = line.map(|line| line.chars().count() + 1);
-                prop_assert!(longest.is_some_and(|longest| (1..=longest).contains(&error.column)), "{told:?}: {text}");
-            }
         }
-    }
+    };
+}
+
+laws!(30);
+
+mod acceptance {
+    use super::*;
+
+    laws!(256);
 }

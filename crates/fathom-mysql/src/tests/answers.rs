@@ -12,61 +12,84 @@ fn rows(n: usize) -> Vec<Event> {
     [vec![Event::Row; n], vec![Event::Over]].concat()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases($cases))]
 
-    /// Rows are counted whatever is in them, however they are cut, and with either end of a result.
-    #[test]
-    fn rows_are_counted_in_any_pieces(
-        values in prop::collection::vec(prop::option::of(prop::collection::vec(any::<u8>(), 0..400)), 0..60), columns in 1_usize..4,
-        more in prop::collection::vec(0_usize..3, 0..3), ends_by_ok in any::<bool>(), pieces in prop::collection::vec(1_usize..300, 1..6),
-    ) {
-        let table: Vec<Vec<Option<&[u8]>>> =
-            values.chunks_exact(columns).map(|row| row.iter().map(Option::as_deref).collect()).collect();
-        let mut bodies = Vec::new();
-        for n in &more {
-            bodies.extend(result(columns, &table[..(*n).min(table.len())], true, ends_by_ok));
-        }
-        bodies.extend(result(columns, &table, false, ends_by_ok));
-        let wanted = rows(table.len() + more.iter().map(|n| (*n).min(table.len())).sum::<usize>());
-        let bytes = bytes_of(&bodies);
-        let capabilities = if ends_by_ok { DEPRECATE_EOF } else { 0 };
-        for (pieces, together) in [(&[bytes.len()][..], false), (&[bytes.len()], true), (&[1], true), (&pieces, false), (&pieces, true)] {
-            let came = outcome_of(&mut asked(capabilities), &bytes, pieces, together);
-            prop_assert_eq!(came, (wanted.clone(), None));
-        }
-    }
+            /// Rows are counted whatever is in them, however they are cut, and with either end of a result.
+            #[test]
+            fn rows_are_counted_in_any_pieces(
+                values in prop::collection::vec(prop::option::of(prop::collection::vec(any::<u8>(), 0..400)), 0..60), columns in 1_usize..4,
+                more in prop::collection::vec(0_usize..3, 0..3), ends_by_ok in any::<bool>(), pieces in prop::collection::vec(1_usize..300, 1..6),
+            ) {
+                let table: Vec<Vec<Option<&[u8]>>> =
+                    values.chunks_exact(columns).map(|row| row.iter().map(Option::as_deref).collect()).collect();
+                let mut bodies = Vec::new();
+                for n in &more {
+                    bodies.extend(result(columns, &table[..(*n).min(table.len())], true, ends_by_ok));
+                }
+                bodies.extend(result(columns, &table, false, ends_by_ok));
+                let wanted = rows(table.len() + more.iter().map(|n| (*n).min(table.len())).sum::<usize>());
+                let bytes = bytes_of(&bodies);
+                let capabilities = if ends_by_ok { DEPRECATE_EOF } else { 0 };
+                for (pieces, together) in [(&[bytes.len()][..], false), (&[bytes.len()], true), (&[1], true), (&pieces, false), (&pieces, true)] {
+                    let came = outcome_of(&mut asked(capabilities), &bytes, pieces, together);
+                    prop_assert_eq!(came, (wanted.clone(), None));
+                }
+            }
 
-    /// What is kept is what was sent.
+            /// What is kept is what was sent.
+            #[test]
+            fn a_row_that_is_kept_is_read(values in prop::collection::vec(prop::option::of("[ -~äß€]{0,300}"), 1..8), piece in 1_usize..200) {
+                let row: Vec<Option<&[u8]>> = values.iter().map(|value| value.as_deref().map(str::as_bytes)).collect();
+                let mut client = asked(DEPRECATE_EOF);
+                client.keep_rows(true);
+                let bodies = result(values.len(), std::slice::from_ref(&row), false, true);
+                // Without the end, which takes its place.
+                let bytes = bytes_of(&bodies[..bodies.len() - 1]);
+                prop_assert_eq!(outcome(&mut client, &bytes, &[piece]), (vec![Event::Row], None));
+                prop_assert_eq!(client.row(), Ok(values));
+            }
+        }
+    };
+}
+
+laws!(60);
+
+mod acceptance {
+    use super::*;
+
+    laws!(500);
+
     #[test]
-    fn a_row_that_is_kept_is_read(values in prop::collection::vec(prop::option::of("[ -~äß€]{0,300}"), 1..8), piece in 1_usize..200) {
-        let row: Vec<Option<&[u8]>> = values.iter().map(|value| value.as_deref().map(str::as_bytes)).collect();
-        let mut client = asked(DEPRECATE_EOF);
-        client.keep_rows(true);
-        let bodies = result(values.len(), std::slice::from_ref(&row), false, true);
-        // Without the end, which takes its place.
-        let bytes = bytes_of(&bodies[..bodies.len() - 1]);
-        prop_assert_eq!(outcome(&mut client, &bytes, &[piece]), (vec![Event::Row], None));
-        prop_assert_eq!(client.row(), Ok(values));
+    fn rows_of_many_megabytes_are_rows() {
+        let lengths = [LONGEST - 4, LONGEST - 9, LONGEST + 1, 2 * LONGEST - 9, 40 << 20];
+        check_long_values(&lengths, &[false, true]);
     }
 }
 
 /// A first value of 16 MiB begins as the end of a result does; a message of exactly one full packet, or two, is followed by an empty one.
-#[test]
-fn rows_of_sixteen_megabytes_are_rows() {
+fn check_long_values(lengths: &[usize], taken_together: &[bool]) {
     for ends_by_ok in [false, true] {
-        for length in [LONGEST - 4, LONGEST - 9, LONGEST + 1, 2 * LONGEST - 9, 40 << 20] {
+        for &length in lengths {
             let value = vec![b'x'; length];
             let table: Vec<Vec<Option<&[u8]>>> =
                 vec![vec![Some(&value)], vec![Some(b"small")], vec![Some(&value)]];
             let bytes = bytes_of(&result(1, &table, false, ends_by_ok));
-            for together in [false, true] {
+            for &together in taken_together {
                 let mut client = asked(if ends_by_ok { DEPRECATE_EOF } else { 0 });
                 let came = outcome_of(&mut client, &bytes, &[70_001], together);
                 assert_eq!(came, (rows(3), None), "{length}");
             }
         }
     }
+}
+
+#[test]
+fn rows_of_sixteen_megabytes_are_rows() {
+    check_long_values(&[LONGEST - 4, LONGEST - 9], &[false]);
 }
 
 #[test]

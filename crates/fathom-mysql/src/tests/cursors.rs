@@ -71,48 +71,61 @@ pub(super) fn fetched(ends_by_ok: bool) -> Client {
     client
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases($cases))]
 
-    /// Whatever is in the rows, however they are cut, and with either end.
-    #[test]
-    fn cursor_rows_are_counted_until_last_piece(
-        fetches in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..9), 1..5),
-        last in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..9),
-        ends_by_ok in any::<bool>(), pieces in prop::collection::vec(1_usize..300, 1..6),
-    ) {
-        let mut client = fetched(ends_by_ok);
-        for rows in &fetches {
-            let bytes = bytes_of(&piece(rows, CURSOR, ends_by_ok));
-            let wanted = [vec![Event::Row; rows.len()], vec![Event::Suspended]].concat();
-            prop_assert_eq!(outcome(&mut client, &bytes, &pieces), (wanted, None));
-            client.fetch(100).unwrap();
-            client.take_out();
-        }
-        // MariaDB says that both are so.
-        for state in [LAST, LAST | CURSOR] {
-            let bytes = bytes_of(&piece(&last, state, ends_by_ok));
-            let wanted = [vec![Event::Row; last.len()], vec![Event::Over]].concat();
-            prop_assert_eq!(outcome(&mut client, &bytes, &pieces), (wanted, None));
-            // And it is a session as any other: what was prepared is given up with the next question, which alone is answered.
-            client.ask("SELECT 1").unwrap();
-            prop_assert_eq!(client.take_out(), b"\x05\0\0\0\x19\x01\x02\x03\x04\x09\0\0\0\x03SELECT 1");
-            prop_assert_eq!(outcome(&mut client, &message(&OK, 1), &[9]), (vec![Event::Over], None));
-            client = fetched(ends_by_ok);
-        }
-    }
+            /// Whatever is in the rows, however they are cut, and with either end.
+            #[test]
+            fn cursor_rows_are_counted_until_last_piece(
+                fetches in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..9), 1..5),
+                last in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..9),
+                ends_by_ok in any::<bool>(), pieces in prop::collection::vec(1_usize..300, 1..6),
+            ) {
+                let mut client = fetched(ends_by_ok);
+                for rows in &fetches {
+                    let bytes = bytes_of(&piece(rows, CURSOR, ends_by_ok));
+                    let wanted = [vec![Event::Row; rows.len()], vec![Event::Suspended]].concat();
+                    prop_assert_eq!(outcome(&mut client, &bytes, &pieces), (wanted, None));
+                    client.fetch(100).unwrap();
+                    client.take_out();
+                }
+                // MariaDB says that both are so.
+                for state in [LAST, LAST | CURSOR] {
+                    let bytes = bytes_of(&piece(&last, state, ends_by_ok));
+                    let wanted = [vec![Event::Row; last.len()], vec![Event::Over]].concat();
+                    prop_assert_eq!(outcome(&mut client, &bytes, &pieces), (wanted, None));
+                    // And it is a session as any other: what was prepared is given up with the next question, which alone is answered.
+                    client.ask("SELECT 1").unwrap();
+                    prop_assert_eq!(client.take_out(), b"\x05\0\0\0\x19\x01\x02\x03\x04\x09\0\0\0\x03SELECT 1");
+                    prop_assert_eq!(outcome(&mut client, &message(&OK, 1), &[9]), (vec![Event::Over], None));
+                    client = fetched(ends_by_ok);
+                }
+            }
 
-    #[test]
-    fn prepare_answer_ends_with_its_last_packet(columns in 0_u16..5, parameters in 0_u16..5, ends_by_ok in any::<bool>(), at in 1_usize..40) {
-        let mut client = ready(capabilities(ends_by_ok));
-        client.prepare("SELECT ?").unwrap();
-        let bodies = description(columns, parameters, ends_by_ok);
-        prop_assert_eq!(outcome(&mut client, &bytes_of(&bodies), &[at]), (vec![Event::Prepared { parameters }], None));
-        // It is over with its last packet, and not before.
-        let mut client = ready(capabilities(ends_by_ok));
-        client.prepare("SELECT ?").unwrap();
-        prop_assert_eq!(outcome(&mut client, &bytes_of(&bodies[..bodies.len() - 1]), &[at]), (vec![], None));
-    }
+            #[test]
+            fn prepare_answer_ends_with_its_last_packet(columns in 0_u16..5, parameters in 0_u16..5, ends_by_ok in any::<bool>(), at in 1_usize..40) {
+                let mut client = ready(capabilities(ends_by_ok));
+                client.prepare("SELECT ?").unwrap();
+                let bodies = description(columns, parameters, ends_by_ok);
+                prop_assert_eq!(outcome(&mut client, &bytes_of(&bodies), &[at]), (vec![Event::Prepared { parameters }], None));
+                // It is over with its last packet, and not before.
+                let mut client = ready(capabilities(ends_by_ok));
+                client.prepare("SELECT ?").unwrap();
+                prop_assert_eq!(outcome(&mut client, &bytes_of(&bodies[..bodies.len() - 1]), &[at]), (vec![], None));
+            }
+        }
+    };
+}
+
+laws!(50);
+
+mod acceptance {
+    use super::*;
+
+    laws!(200);
 }
 
 /// A statement without rows has no cursor, nor has one that the server answers at once.

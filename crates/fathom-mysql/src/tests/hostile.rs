@@ -123,58 +123,71 @@ fn kept_row_has_size_limit() {
     assert_eq!(client.row(), Err(Trouble::Malformed("row")));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases($cases))]
 
-    /// Whatever comes, in whatever state and pieces, is read, waited for or refused; and in the same way however it is cut.
-    #[test]
-    fn no_bytes_break_a_client(
-        bytes in prop::collection::vec(any::<u8>(), 0..400), state in 0_u8..8, packed in any::<bool>(), pieces in prop::collection::vec(1_usize..90, 1..5),
-    ) {
-        let client = || match state {
-            0 => Client::new(Login { encryption: Wanted::IfOffered, ..login() }),
-            1 => {
-                let mut client = Client::new(login());
-                outcome(&mut client, &greeting(USUAL, "caching_sha2_password"), &[9]);
-                client
+            /// Whatever comes, in whatever state and pieces, is read, waited for or refused; and in the same way however it is cut.
+            #[test]
+            fn no_bytes_break_a_client(
+                bytes in prop::collection::vec(any::<u8>(), 0..400), state in 0_u8..8, packed in any::<bool>(), pieces in prop::collection::vec(1_usize..90, 1..5),
+            ) {
+                let client = || match state {
+                    0 => Client::new(Login { encryption: Wanted::IfOffered, ..login() }),
+                    1 => {
+                        let mut client = Client::new(login());
+                        outcome(&mut client, &greeting(USUAL, "caching_sha2_password"), &[9]);
+                        client
+                    }
+                    2 => asked(0),
+                    3 => {
+                        let mut client = asked(DEPRECATE_EOF);
+                        client.keep_rows(true);
+                        outcome(&mut client, &bytes_of(&result(1, &[], false, true)[..2]), &[100]);
+                        client
+                    }
+                    4 => ready(0),
+                    5 => {
+                        let mut client = ready(0);
+                        client.prepare("SELECT ?").unwrap();
+                        client
+                    }
+                    6 => executed(packed),
+                    _ => fetched(packed),
+                };
+                let number = [0, 2, 1, 3, 0, 1, 1, 1][usize::from(state)];
+                let bytes = if packed { message(&bytes, number) } else { bytes };
+                let whole = outcome(&mut client(), &bytes, &[bytes.len().max(1)]);
+                prop_assert_eq!(&whole, &outcome(&mut client(), &bytes, &[1]));
+                prop_assert_eq!(whole, outcome(&mut client(), &bytes, &pieces));
             }
-            2 => asked(0),
-            3 => {
-                let mut client = asked(DEPRECATE_EOF);
-                client.keep_rows(true);
-                outcome(&mut client, &bytes_of(&result(1, &[], false, true)[..2]), &[100]);
-                client
-            }
-            4 => ready(0),
-            5 => {
-                let mut client = ready(0);
-                client.prepare("SELECT ?").unwrap();
-                client
-            }
-            6 => executed(packed),
-            _ => fetched(packed),
-        };
-        let number = [0, 2, 1, 3, 0, 1, 1, 1][usize::from(state)];
-        let bytes = if packed { message(&bytes, number) } else { bytes };
-        let whole = outcome(&mut client(), &bytes, &[bytes.len().max(1)]);
-        prop_assert_eq!(&whole, &outcome(&mut client(), &bytes, &[1]));
-        prop_assert_eq!(whole, outcome(&mut client(), &bytes, &pieces));
-    }
 
-    /// An answer of which some bytes are others.
-    #[test]
-    fn no_change_of_an_answer_breaks_a_client(
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), ends_by_ok in any::<bool>(),
-        pieces in prop::collection::vec(1_usize..200, 1..5),
-    ) {
-        let row: Vec<Option<&[u8]>> = vec![Some(b"a value"), None];
-        let mut bytes = bytes_of(&[result(2, &vec![row; 9], true, ends_by_ok), result(2, &[], false, ends_by_ok)].concat());
-        for (at, byte) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
+            /// An answer of which some bytes are others.
+            #[test]
+            fn no_change_of_an_answer_breaks_a_client(
+                changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), ends_by_ok in any::<bool>(),
+                pieces in prop::collection::vec(1_usize..200, 1..5),
+            ) {
+                let row: Vec<Option<&[u8]>> = vec![Some(b"a value"), None];
+                let mut bytes = bytes_of(&[result(2, &vec![row; 9], true, ends_by_ok), result(2, &[], false, ends_by_ok)].concat());
+                for (at, byte) in changes {
+                    let at = at.index(bytes.len());
+                    bytes[at] = byte;
+                }
+                let client = || asked(if ends_by_ok { DEPRECATE_EOF } else { 0 });
+                let at_once = outcome(&mut client(), &bytes, &[bytes.len()]);
+                prop_assert_eq!(at_once, outcome(&mut client(), &bytes, &pieces));
+            }
         }
-        let client = || asked(if ends_by_ok { DEPRECATE_EOF } else { 0 });
-        let at_once = outcome(&mut client(), &bytes, &[bytes.len()]);
-        prop_assert_eq!(at_once, outcome(&mut client(), &bytes, &pieces));
-    }
+    };
+}
+
+laws!(300);
+
+mod acceptance {
+    use super::*;
+
+    laws!(2_000);
 }

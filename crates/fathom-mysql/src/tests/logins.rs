@@ -142,7 +142,7 @@ fn encryption_is_as_it_was_wanted() {
 }
 
 #[test]
-fn a_server_that_lets_nobody_in_says_why() {
+fn server_refusing_all_logins_says_why() {
     // Before it greets it has no capabilities, and so no SQLSTATE.
     let full = [&[0xFF, 0x10, 4][..], b"Too many connections"].concat();
     let (events, _) = outcome(&mut Client::new(login()), &message(&full, 0), &[2]);

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hypervisors_are_told_by_their_traces() {
+    fn hypervisors_are_known_by_their_traces() {
         let (kvm, hyper_v) = (Some(*b"KVMKVMKVM\0\0\0"), Some(*b"Microsoft Hv"));
         let cases = [
             (Some(true), hyper_v, ("Microsoft Corporation", "Virtual Machine"), None, Some("microsoft")),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_told_by_their_traces() {
+    fn containers_are_known_by_their_traces() {
         assert_eq!(container_by(None, false, false, false, "0::/init.scope"), None);
         assert_eq!(container_by(None, false, true, false, ""), Some("docker"));
         assert_eq!(container_by(Some("oci"), true, false, false, ""), Some("podman"));

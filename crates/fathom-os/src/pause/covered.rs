@@ -69,7 +69,7 @@ mod tests {
     proptest! {
         /// No moment is told twice, and of each time at most pieces as short as the threshold are in none.
         #[test]
-        fn every_moment_is_told_once(times in prop::collection::vec((0u64..3_000, 1u64..300), 1..200), threshold in 0u64..40) {
+        fn every_moment_is_returned_once(times in prop::collection::vec((0u64..3_000, 1u64..300), 1..200), threshold in 0u64..40) {
             let mut covered = Covered::default();
             let mut told = [0_u8; 3_300];
             for &(began, length) in &times {
@@ -85,7 +85,7 @@ mod tests {
 
         /// Nor with more times than are remembered.
         #[test]
-        fn nor_is_it_when_the_oldest_are_forgotten(extra in 1u64..50) {
+        fn forgotten_times_are_returned_once(extra in 1u64..50) {
             let mut covered = Covered::default();
             let times = REMEMBERED as u64 + extra;
             for n in 0..times {

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_after_the_clock_is_dropped() {
+    fn dropped_clock_reports_nothing() {
         let told = Arc::new(AtomicBool::new(false));
         let teller = Arc::clone(&told);
         // A threshold of nothing makes every tick a pause.

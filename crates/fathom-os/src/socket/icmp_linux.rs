@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sent_it_is_told() {
+    fn error_names_its_sender() {
         let from = |name: &[u8]| {
             let whole = [&error(2, 3, 1)[..], name].concat();
             // However short: what is missing is not made up.

@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Run by the test below in a process of its own: tells its pauses until its input ends.
+/// Run by the tests below in a process of its own: tells its pauses until its input ends.
 #[test]
-#[ignore = "the child of a_stopped_process_knows_how_long"]
+#[ignore = "a child of a_stopped_process_reports_the_stop"]
 fn child_with_a_pause_clock() {
     let clock = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, |pause| {
         let waited = pause.run_queue_ns.expect("Linux counts it");
@@ -22,7 +22,7 @@ fn child_with_a_pause_clock() {
 
 /// As the one above, in a process whose first thread says all the time that it runs.
 #[test]
-#[ignore = "the child of stopped_busy_process_measures_its_pause"]
+#[ignore = "a child of a_stopped_process_reports_the_stop"]
 fn child_that_works() {
     let clock = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, |pause| {
         let waited = pause.run_queue_ns.expect("Linux counts it");
@@ -57,22 +57,6 @@ fn sleeps_of_the_clock() -> u64 {
     line.unwrap().trim().parse().unwrap()
 }
 
-#[test]
-fn busy_process_rarely_wakes_pause_clock() {
-    let clock = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, |_| ()).unwrap();
-    let (began, before) = (mono_ns(), sleeps_of_the_clock());
-    let mut running = Running::new(clock.gap());
-    while mono_ns() - began < 2_500_000_000 {
-        work(&mut running);
-    }
-    let periods = (mono_ns() - began) / DEFAULT_PERIOD.as_nanos() as u64;
-    let sleeps = sleeps_of_the_clock() - before;
-    // A clock that nobody relieves sleeps in each period. (A busy machine may keep the loop from running for some.)
-    assert!(sleeps < periods / 3, "{sleeps} in {periods} periods");
-    // And it is not put off for ever: it reads the kernel's accounts.
-    assert!(sleeps >= 2, "{sleeps} in {periods} periods");
-}
-
 /// Sends a signal and waits until the kernel has carried it out.
 fn signal(child: &Child, signal: libc::c_int, until: libc::c_int) {
     let pid = child.id() as libc::pid_t;
@@ -85,17 +69,20 @@ fn signal(child: &Child, signal: libc::c_int, until: libc::c_int) {
     assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
 }
 
-#[test]
-fn a_stopped_process_knows_how_long() {
-    stopped_knows_how_long("child_with_a_pause_clock");
+const CHILDREN: [&str; 2] = ["pause::child_with_a_pause_clock", "pause::child_that_works"];
+
+/// A stop, and the pause that the clock reported of it: all by the same clock, ns.
+struct Stop {
+    stopped: u64,
+    resuming: u64,
+    began: u64,
+    ended: u64,
+    /// For how long it waited for a processor.
+    waited: u64,
 }
 
-#[test]
-fn stopped_busy_process_measures_its_pause() {
-    stopped_knows_how_long("child_that_works");
-}
-
-fn stopped_knows_how_long(child: &str) {
+/// Stops a child for 100 ms.
+fn stop(child: &str) -> Stop {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "--nocapture", child])
         .stdin(Stdio::piped())
@@ -125,14 +112,58 @@ fn stopped_knows_how_long(child: &str) {
     drop(child.stdin.take());
     lines.for_each(drop);
     assert!(child.wait().unwrap().success());
+    Stop { stopped, resuming, began, ended, waited }
+}
 
-    let stop = resuming - stopped;
-    let period = DEFAULT_PERIOD.as_nanos() as u64;
-    assert!(began < resuming, "it began before it ended");
-    // It begins at the first tick that was missed, one period after the stop at the latest.
-    assert!(began <= stopped + period + stop / 2, "began {} ns after the stop", began - stopped);
-    let ratio = (ended - began) as f64 / stop as f64;
-    assert!((0.5..3.0).contains(&ratio), "{ratio} of {stop} ns");
-    // A stopped process waits for no processor, so the wait is none of the stop.
-    assert!(waited <= (ended - began).saturating_sub(stop / 2), "{waited} of {} ns", ended - began);
+#[test]
+fn a_stopped_process_reports_the_stop() {
+    for child in CHILDREN {
+        let Stop { stopped, resuming, began, ended, .. } = stop(child);
+        assert!(began < resuming, "{child}: it began before it ended");
+        // How much longer it was depends on when the kernel let it run again.
+        assert!(
+            ended - began >= (resuming - stopped) / 2,
+            "{child}: {began} to {ended}, stopped at {stopped}"
+        );
+    }
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn busy_process_rarely_wakes_pause_clock() {
+        let clock = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, |_| ()).unwrap();
+        let (began, before) = (mono_ns(), sleeps_of_the_clock());
+        let mut running = Running::new(clock.gap());
+        while mono_ns() - began < 2_500_000_000 {
+            work(&mut running);
+        }
+        let periods = (mono_ns() - began) / DEFAULT_PERIOD.as_nanos() as u64;
+        let sleeps = sleeps_of_the_clock() - before;
+        // A clock that nobody relieves sleeps in each period. (A busy machine may keep the loop from running for some.)
+        assert!(sleeps < periods / 3, "{sleeps} in {periods} periods");
+        // And it is not put off for ever: it reads the kernel's accounts.
+        assert!(sleeps >= 2, "{sleeps} in {periods} periods");
+    }
+
+    #[test]
+    fn reported_stop_has_its_length() {
+        for child in CHILDREN {
+            let Stop { stopped, resuming, began, ended, waited } = stop(child);
+            let stop = resuming - stopped;
+            let period = DEFAULT_PERIOD.as_nanos() as u64;
+            // It begins at the first tick that was missed, one period after the stop at the latest.
+            assert!(
+                began <= stopped + period + stop / 2,
+                "{child}: began {} ns after the stop",
+                began - stopped
+            );
+            let ratio = (ended - began) as f64 / stop as f64;
+            assert!((0.5..3.0).contains(&ratio), "{child}: {ratio} of {stop} ns");
+            // A stopped process waits for no processor, so the wait is none of the stop.
+            let most = (ended - began).saturating_sub(stop / 2);
+            assert!(waited <= most, "{child}: {waited} of {} ns", ended - began);
+        }
+    }
 }

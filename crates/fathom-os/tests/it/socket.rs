@@ -208,7 +208,7 @@ fn sockets_are_inherited_in_order() {
         command
             .args(["-c", &format!("LISTEN_PID={pid} LISTEN_FDS=2 exec \"$0\" \"$@\"")])
             .arg(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "--nocapture", "child_with_inherited_sockets"])
+            .args(["--ignored", "--exact", "--nocapture", "socket::child_with_inherited_sockets"])
             .stdout(std::process::Stdio::piped());
         // SAFETY: only async-signal-safe calls. First out of the way, so that 3 and 4 do not overwrite each other.
         unsafe {

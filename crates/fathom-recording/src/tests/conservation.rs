@@ -61,7 +61,7 @@ fn row_mismatch_names_connection_and_count() {
 }
 
 #[test]
-fn a_told_loss_is_no_missing_row() {
+fn recorded_loss_is_not_a_missing_row() {
     let of = rows(0, 0..20);
     assert!(findings(&recording("tcp", &of, &[closed(0, 27), lost(Some(0), 7)])).is_empty());
     // As older recordings tell it, and losses of too many connections to name each.

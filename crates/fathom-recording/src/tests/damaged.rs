@@ -50,10 +50,9 @@ fn arrow_itself_reads_the_stream() {
     }
 }
 
-#[test]
-fn a_stream_cut_anywhere_gives_its_whole_batches() {
+fn cut_streams_give_their_whole_batches(every: usize) {
     let bytes = stream(12);
-    for cut in 0..bytes.len() {
+    for cut in (0..bytes.len()).step_by(every) {
         let (rows, damage) = decode(&bytes[..cut]);
         assert_eq!(rows, samples(0..rows.len() as u64));
         let accounted = damage.map_or(cut as u64, |d| {
@@ -69,14 +68,18 @@ fn a_stream_cut_anywhere_gives_its_whole_batches() {
     }
 }
 
-/// A stranger, of recordings that were being written: what was cut off when it was read is whole a moment later, and was taken for a
-/// message whose length is damaged.
 #[test]
-fn cut_completed_after_read_counts_as_torn() {
+fn a_stream_cut_anywhere_gives_its_whole_batches() {
+    cut_streams_give_their_whole_batches(SOME);
+}
+
+/// Of a recording that is being written, what was cut off when it was read is whole a moment later. It was taken for a message
+/// whose length is damaged.
+fn cuts_completed_after_read_count_as_torn(every: usize) {
     let (bytes, dir) = (stream(12), tempfile::tempdir().unwrap());
     let path = dir.path().join("x");
     fs::write(&path, &bytes).unwrap();
-    for cut in head().unwrap().len()..bytes.len() {
+    for cut in (head().unwrap().len()..bytes.len()).step_by(every) {
         if let Some(damage) = decode(&bytes[..cut]).1 {
             assert!(crate::remains::judged(&path, &damage).torn, "cut at {cut}: {damage}");
         }
@@ -84,10 +87,14 @@ fn cut_completed_after_read_counts_as_torn() {
 }
 
 #[test]
-fn flipped_bit_in_batch_is_detected_or_harmless() {
+fn cut_completed_after_read_counts_as_torn() {
+    cuts_completed_after_read_count_as_torn(SOME);
+}
+
+fn flipped_bits_are_detected_or_harmless(every: usize) {
     let bytes = stream(6);
     let start = head().unwrap().len();
-    for bit in start * 8..bytes.len() * 8 {
+    for bit in (start * 8..bytes.len() * 8).step_by(every) {
         let mut damaged = bytes.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         let (rows, damage) = decode(&damaged);
@@ -95,6 +102,11 @@ fn flipped_bit_in_batch_is_detected_or_harmless() {
         let prefix = damage.is_some() && rows == samples(0..rows.len() as u64);
         assert!(whole || prefix, "bit {bit}: {} rows, {damage:?}", rows.len());
     }
+}
+
+#[test]
+fn flipped_bit_in_batch_is_detected_or_harmless() {
+    flipped_bits_are_detected_or_harmless(SOME);
 }
 
 /// It said "nothing to recover", which is no word of what cannot be read.
@@ -123,47 +135,65 @@ proptest! {
         mixed[at..end].copy_from_slice(&bytes[..end - at]);
         decode(&mixed);
     }
+}
+
+fn truncate_and_recover(share: f64, which: usize) {
+    let dir = tempfile::tempdir().unwrap();
+    interrupted(dir.path());
+    let name = ["samples-00002.arrows", "events.jsonl"][which];
+    let path = dir.path().join(name);
+    let len = fs::metadata(&path).unwrap().len();
+    let cut = (len as f64 * share) as u64;
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(cut).unwrap();
+    let before = read(dir.path());
+    recover(dir.path(), manifest().started_at).unwrap();
+    let rows = read(dir.path());
+    assert_eq!(&rows, &before);
+    assert!(!recover(dir.path(), manifest().started_at).unwrap().needed);
+    let found = verify(dir.path(), |_| {}).unwrap();
+    if which == 0 {
+        assert_eq!(&rows, &samples(0..rows.len() as u64));
+        assert!(rows.len() >= 24);
+        assert!(found.is_sound(), "{found:?}");
+    } else {
+        // A closed segment whose event is gone is not trusted: it is left out whole, and said to be.
+        let missing = found.damage.len();
+        assert_eq!(rows.len(), 30 - 12 * missing);
+        assert_eq!(
+            rows,
+            samples(12 * missing as u64..30)
+                .into_iter()
+                .filter(|_| missing != 1)
+                .chain(if missing == 1 { [samples(0..12), samples(24..30)].concat() } else { vec![] })
+                .collect::<Vec<_>>()
+        );
+    }
+}
+
+fn damage_parquet(at: usize, bit: u8) {
+    let dir = tempfile::tempdir().unwrap();
+    interrupted(dir.path());
+    let path = dir.path().join("samples-00000.parquet");
+    let mut bytes = fs::read(&path).unwrap();
+    let at = at % bytes.len();
+    bytes[at] ^= 1 << bit;
+    fs::write(&path, bytes).unwrap();
+    let recording = Recording::open(dir.path()).unwrap();
+    assert_eq!(recording.samples().flatten().collect::<Vec<_>>(), samples(12..30));
+    assert!(recording.damage()[0].reason.contains("checksum"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn recovering_a_truncated_recording_yields_a_prefix(share in 0.0f64..=1.0, which in 0usize..2) {
-        let dir = tempfile::tempdir().unwrap();
-        interrupted(dir.path());
-        let name = ["samples-00002.arrows", "events.jsonl"][which];
-        let path = dir.path().join(name);
-        let len = fs::metadata(&path).unwrap().len();
-        let cut = (len as f64 * share) as u64;
-        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(cut).unwrap();
-        let before = read(dir.path());
-        recover(dir.path(), manifest().started_at).unwrap();
-        let rows = read(dir.path());
-        prop_assert_eq!(&rows, &before);
-        prop_assert!(!recover(dir.path(), manifest().started_at).unwrap().needed);
-        let found = verify(dir.path(), |_| {}).unwrap();
-        if which == 0 {
-            prop_assert_eq!(&rows, &samples(0..rows.len() as u64));
-            prop_assert!(rows.len() >= 24);
-            prop_assert!(found.is_sound(), "{found:?}");
-        } else {
-            // A closed segment whose event is gone is not trusted: it is left out whole, and said to be.
-            let missing = found.damage.len();
-            prop_assert_eq!(rows.len(), 30 - 12 * missing);
-            prop_assert_eq!(rows, samples(12 * missing as u64..30).into_iter().filter(|_| missing != 1)
-                .chain(if missing == 1 { [samples(0..12), samples(24..30)].concat() } else { vec![] }).collect::<Vec<_>>());
-        }
+        truncate_and_recover(share, which);
     }
 
     #[test]
     fn a_damaged_parquet_file_never_reaches_its_decoder(at in 0usize..1_000, bit in 0u8..8) {
-        let dir = tempfile::tempdir().unwrap();
-        interrupted(dir.path());
-        let path = dir.path().join("samples-00000.parquet");
-        let mut bytes = fs::read(&path).unwrap();
-        let at = at % bytes.len();
-        bytes[at] ^= 1 << bit;
-        fs::write(&path, bytes).unwrap();
-        let recording = Recording::open(dir.path()).unwrap();
-        prop_assert_eq!(recording.samples().flatten().collect::<Vec<_>>(), samples(12..30));
-        prop_assert!(recording.damage()[0].reason.contains("checksum"));
+        damage_parquet(at, bit);
     }
 }
 
@@ -187,4 +217,37 @@ fn foreign_event_log_is_found() {
     assert!(!laws(&mine).contains(&law));
     fs::copy(theirs.join("events.jsonl"), mine.join("events.jsonl")).unwrap();
     assert!(laws(&mine).contains(&law), "{:?}", laws(&mine));
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn a_stream_cut_anywhere_gives_its_whole_batches() {
+        cut_streams_give_their_whole_batches(1);
+    }
+
+    #[test]
+    fn cut_completed_after_read_counts_as_torn() {
+        cuts_completed_after_read_count_as_torn(1);
+    }
+
+    #[test]
+    fn flipped_bit_in_batch_is_detected_or_harmless() {
+        flipped_bits_are_detected_or_harmless(1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn recovering_a_truncated_recording_yields_a_prefix(share in 0.0f64..=1.0, which in 0usize..2) {
+            truncate_and_recover(share, which);
+        }
+
+        #[test]
+        fn a_damaged_parquet_file_never_reaches_its_decoder(at in 0usize..1_000, bit in 0u8..8) {
+            damage_parquet(at, bit);
+        }
+    }
 }

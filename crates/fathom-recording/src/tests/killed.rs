@@ -70,12 +70,10 @@ fn losses(dir: &Path) -> Vec<(Option<u32>, u64, Option<String>)> {
 
 const INTERRUPTED: &str = "it was interrupted: what it sent in its last 1.5 s may be missing, and in the time for which its host or disk held it up; `fathom recording recover` puts it in order";
 
-/// With a connection for each sample a kill nearly always left "connection 37: 1 sent, 0 rows: 1 missing", also after
-/// `recover`: the end was on the disk at once, and the row 250 ms later.
-#[test]
-fn kill_keeps_rows_of_closed_connections() {
-    for every_ms in [1, 7, 40, 300] {
-        for connections in (0..60).step_by(3) {
+/// Kills after each `every`th connection of some.
+fn kills_keep_rows_of_closed_connections(every: usize) {
+    for (course, every_ms) in [1, 7, 40, 300].into_iter().enumerate() {
+        for connections in some_of(0..60, every, 5 * course).map(|connections| connections as u32) {
             let home = tempfile::tempdir().unwrap();
             let dir = home.path().join("r");
             let mut recorder = recorder(&Arc::default(), home.path(), "connect");
@@ -102,6 +100,13 @@ fn kill_keeps_rows_of_closed_connections() {
             assert_eq!((findings(&dir), losses(&dir)), (vec![], vec![]), "{case}");
         }
     }
+}
+
+/// With a connection for each sample a kill nearly always left "connection 37: 1 sent, 0 rows: 1 missing", also after
+/// `recover`: the end was on the disk at once, and the row 250 ms later.
+#[test]
+fn kill_keeps_rows_of_closed_connections() {
+    kills_keep_rows_of_closed_connections(2 * SOME);
 }
 
 #[test]
@@ -237,4 +242,13 @@ fn answered_samples_are_not_counted_as_lost() {
     drop(recorder);
     assert_eq!(recover(&dir, manifest().started_at).unwrap().lost, 0);
     assert_eq!((findings(&dir), losses(&dir)), (vec![], vec![]));
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn kill_keeps_rows_of_closed_connections() {
+        kills_keep_rows_of_closed_connections(1);
+    }
 }

@@ -67,17 +67,21 @@ fn any_sample() -> impl Strategy<Value = Sample> {
     )
 }
 
+fn read_back(samples: &[Sample]) {
+    for layout in [Layout::Whole, Layout::Derived] {
+        let file = written(layout, samples);
+        let (read, shown, wrong) = rows(file.reopen().unwrap());
+        assert_eq!(read, samples);
+        assert_eq!((shown, wrong), (layout, 0));
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn every_row_reads_back_as_it_was_written(samples in prop::collection::vec(any_sample(), 0..60)) {
-        for layout in [Layout::Whole, Layout::Derived] {
-            let file = written(layout, &samples);
-            let (read, shown, wrong) = rows(file.reopen().unwrap());
-            prop_assert_eq!(&read, &samples);
-            prop_assert_eq!((shown, wrong), (layout, 0));
-        }
+        read_back(&samples);
     }
 }
 
@@ -234,4 +238,17 @@ fn column_encodings_suit_data_and_readers() {
     }
     let known = [Encoding::PLAIN, Encoding::RLE_DICTIONARY, Encoding::DELTA_BINARY_PACKED];
     assert!(used.values().flatten().all(|encoding| known.contains(encoding)), "{used:?}");
+}
+
+mod acceptance {
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn every_row_reads_back_as_it_was_written(samples in prop::collection::vec(any_sample(), 0..60)) {
+            read_back(&samples);
+        }
+    }
 }

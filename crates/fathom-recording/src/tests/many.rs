@@ -15,12 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-const CONNECTIONS: u32 = 8_000;
+/// Enough for two lines. One line of them is longer than half of what readers take.
+const MANY: u32 = 3_000;
+/// One line of them is several times longer than what readers take.
+const MOST: u32 = 8_000;
 /// On each of them: one stands in the recording before the first, one is a row of the first, and one is out.
 const SENT: u64 = 3;
 
 /// All are in a stall soon after another one, and all lanes of others without a connection.
-fn carried(samples: u64) -> Carried {
+fn carried(connections: u32, samples: u64) -> Carried {
     let connection = |connection| CarriedConnection {
         connection,
         samples,
@@ -48,9 +51,9 @@ fn carried(samples: u64) -> Carried {
         opened: None,
     };
     Carried {
-        samples: samples * u64::from(CONNECTIONS),
-        connections: (0..CONNECTIONS).map(connection).collect(),
-        outages: (CONNECTIONS..2 * CONNECTIONS).map(outage).collect(),
+        samples: samples * u64::from(connections),
+        connections: (0..connections).map(connection).collect(),
+        outages: (connections..2 * connections).map(outage).collect(),
         ..Carried::default()
     }
 }
@@ -58,6 +61,7 @@ fn carried(samples: u64) -> Carried {
 /// A recording in the middle of a run, a seam, and the one behind it.
 struct Run {
     home: tempfile::TempDir,
+    connections: u32,
     /// Operations of the disk until the seam, and behind it.
     seam: std::ops::RangeInclusive<u64>,
 }
@@ -68,20 +72,20 @@ impl Run {
     }
 }
 
-fn run(sound: u64, ends: bool) -> Run {
+fn run(connections: u32, sound: u64, ends: bool) -> Run {
     let (home, disk) = (tempfile::tempdir().unwrap(), FaultyDisk::new(sound, Fault::Dead));
-    let mut run = Run { home, seam: 0..=0 };
+    let mut run = Run { home, connections, seam: 0..=0 };
     let [a, b] = run.dirs();
     let continues = |before: &Recorder, samples| {
-        let (previous, carried) = (before.manifest().id.clone(), carried(samples));
+        let (previous, carried) = (before.manifest().id.clone(), carried(connections, samples));
         event(None, EventKind::RecordingContinues { previous, carried })
     };
     let mut first = begun(&disk, &a, "tcp");
     first.event(&continues(&first, 1)).unwrap();
-    let sent = (0..CONNECTIONS).map(|connection| (connection, SENT)).collect();
-    let due = SENT * u64::from(CONNECTIONS);
+    let sent = (0..connections).map(|connection| (connection, SENT)).collect();
+    let due = SENT * u64::from(connections);
     first.event(&event(None, EventKind::ScheduleProgress { due, sent })).unwrap();
-    for connection in 0..CONNECTIONS {
+    for connection in 0..connections {
         first.push(&Sample { connection, seq: 1, ..sample(0) }).unwrap();
     }
     first.flush(SECOND).unwrap();
@@ -89,13 +93,13 @@ fn run(sound: u64, ends: bool) -> Run {
     let began = disk.done.load(Ordering::Relaxed);
     if second.event(&continues(&first, 2)).is_ok() {
         let next = second.manifest().id.clone();
-        let rotated = event(None, EventKind::RecordingRotated { next, carried: carried(2) });
+        let rotated = event(None, EventKind::RecordingRotated { next, carried: carried(connections, 2) });
         let _ = first.goes_on_in(&mut second, &BTreeMap::default(), &rotated);
     }
     run.seam = began..=disk.done.load(Ordering::Relaxed);
     if ends {
         first.finish(manifest().started_at, 2 * SECOND).unwrap();
-        for connection in 0..CONNECTIONS {
+        for connection in 0..connections {
             second.push(&Sample { connection, seq: 2, ..sample(0) }).unwrap();
         }
         // It ends by a kill: nobody tells the ends of its connections.
@@ -106,7 +110,7 @@ fn run(sound: u64, ends: bool) -> Run {
 
 /// Of each connection both recordings together have a row of all but the first sample, or tell its loss, once.
 fn hold(run: &Run, case: &str) {
-    let (mut rows, mut told) = (BTreeSet::new(), vec![0; CONNECTIONS as usize]);
+    let (mut rows, mut told) = (BTreeSet::new(), vec![0; run.connections as usize]);
     for dir in run.dirs() {
         assert_eq!(Recording::open(&dir).unwrap().event_damage().iter().find(|d| !d.torn), None, "{case}");
         for (connection, lost) in lost(&dir) {
@@ -123,9 +127,8 @@ fn hold(run: &Run, case: &str) {
     }
 }
 
-#[test]
-fn seam_with_many_connections_reads_back() {
-    let run = run(u64::MAX, true);
+fn seam_reads_back(connections: u32) {
+    let run = run(connections, u64::MAX, true);
     let [a, b] = run.dirs();
     let carried_by = |dir: &Path, kind: &str| {
         let events = Recording::open(dir).unwrap().events().unwrap();
@@ -142,32 +145,27 @@ fn seam_with_many_connections_reads_back() {
             other => panic!("{other:?}"),
         }
     };
-    assert!(carried_by(&a, "recording.continues") == carried(1));
-    assert!(carried_by(&a, "recording.rotated") == carried(2));
-    assert!(carried_by(&b, "recording.continues") == carried(2));
+    assert!(carried_by(&a, "recording.continues") == carried(connections, 1));
+    assert!(carried_by(&a, "recording.rotated") == carried(connections, 2));
+    assert!(carried_by(&b, "recording.continues") == carried(connections, 2));
     hold(&run, "the first one ended in order");
 }
 
 #[test]
-fn a_kill_within_the_seam_is_recovered() {
-    let seam = run(u64::MAX, false).seam;
-    // `seams.rs` kills at each operation of a seam of few.
-    let third = (seam.end() - seam.start()).div_ceil(3) as usize;
-    for sound in seam.clone().step_by(third).skip(1) {
-        hold(&run(sound, false), &format!("killed at operation {sound} of {seam:?}"));
-    }
+fn seam_with_many_connections_reads_back() {
+    seam_reads_back(MANY);
 }
 
 /// A line of them is lost, or was changed: the event must not be read as one with fewer connections.
 #[test]
 fn a_seam_that_lacks_a_line_is_damage() {
-    let whole = run(u64::MAX, true);
+    let whole = run(MANY, u64::MAX, true);
     let [_, dir] = whole.dirs();
     let log = std::fs::read_to_string(dir.join("events.jsonl")).unwrap();
     let lines: Vec<&str> = log.split_inclusive('\n').collect();
     let parts = lines.iter().filter(|line| line.contains("\"recording.carries\"")).count();
-    assert_eq!(parts, 2 * CONNECTIONS as usize / 1_000);
-    for missing in [1, 7, parts] {
+    assert_eq!(parts, 2 * MANY.div_ceil(1_000) as usize);
+    for missing in 1..=parts {
         let left = [&lines[..missing], &lines[missing + 1..]].concat().concat();
         std::fs::write(dir.join("events.jsonl"), left).unwrap();
         let damage = Recording::open(&dir).unwrap().event_damage().to_vec();
@@ -175,13 +173,32 @@ fn a_seam_that_lacks_a_line_is_damage() {
         assert!(damage[0].reason.contains("are missing") && !damage[0].torn, "{damage:?}");
     }
     // What a kill left of the same seam, before the whole of it.
-    let left = [&lines[..8], &lines[1..]].concat().concat();
+    let left = [&lines[..3], &lines[1..]].concat().concat();
     std::fs::write(dir.join("events.jsonl"), left).unwrap();
     let recording = Recording::open(&dir).unwrap();
     assert!(recording.event_damage().is_empty(), "{:?}", recording.event_damage());
     let carries = |entry: &Entry| match entry.known().map(|event| &event.kind) {
-        Some(EventKind::RecordingContinues { carried: c, .. }) => *c == carried(2),
+        Some(EventKind::RecordingContinues { carried: c, .. }) => *c == carried(MANY, 2),
         _ => false,
     };
     assert!(recording.events().unwrap().flatten().any(|entry| carries(&entry)));
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn seam_with_many_connections_reads_back() {
+        seam_reads_back(MOST);
+    }
+
+    #[test]
+    fn kill_within_large_seam_is_recovered() {
+        let seam = run(MOST, u64::MAX, false).seam;
+        // `seams.rs` kills at each operation of a seam of few connections.
+        let third = (seam.end() - seam.start()).div_ceil(3) as usize;
+        for sound in seam.clone().step_by(third).skip(1) {
+            hold(&run(MOST, sound, false), &format!("killed at operation {sound} of {seam:?}"));
+        }
+    }
 }

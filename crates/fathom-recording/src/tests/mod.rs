@@ -66,6 +66,14 @@ fn samples(range: std::ops::Range<u64>) -> Vec<Sample> {
     range.map(sample).collect()
 }
 
+/// Each `every`th operation. Each course begins at another one, so that several courses cover more operations than one.
+fn some_of(operations: impl Iterator<Item = u64>, every: usize, course: usize) -> impl Iterator<Item = u64> {
+    operations.skip(course % every).step_by(every)
+}
+
+/// `make test` lets each seventh operation fail, `make acceptance` each one.
+const SOME: usize = 7;
+
 fn read(dir: &Path) -> Vec<Sample> {
     Recording::open(dir).unwrap().samples().flatten().collect()
 }

@@ -60,7 +60,7 @@ fn recording_is_private_unless_readable_is_set() {
 
 /// What recovery makes is for those who could read the recording before, and for nobody else.
 #[test]
-fn recovery_gives_nobody_more_or_less() {
+fn recovery_keeps_file_modes() {
     for wanted in [0o600, 0o644] {
         let home = copy("torn");
         let before: Vec<String> = modes(home.path()).into_keys().collect();

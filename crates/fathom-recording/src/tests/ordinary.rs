@@ -59,9 +59,10 @@ fn a_segment_closes_by_age() {
 #[test]
 fn a_large_segment_is_converted_beside_the_writing() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { segment_rows: 140_000, segment_age_ns: u64::MAX, readable: false };
+    let segment_rows = crate::recorder::INLINE_ROWS + 1_000;
+    let options = Options { segment_rows, segment_age_ns: u64::MAX, readable: false };
     let mut recorder = Recorder::create_with(dir.path(), manifest(), options).unwrap();
-    let all = samples(0..300_000);
+    let all = samples(0..segment_rows + 20_000);
     for s in &all {
         recorder.push(s).unwrap();
     }

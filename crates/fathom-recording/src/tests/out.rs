@@ -69,7 +69,7 @@ fn rows_never_mask_losses_of_other_connections() {
 
 /// Rows before a seam tell less than a probing thread did, or more.
 #[test]
-fn what_was_told_of_a_connection_stays_true() {
+fn recorded_connection_counts_stay_true() {
     for sent in [[12, 20], [20, 12]] {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("r");
@@ -85,7 +85,7 @@ fn what_was_told_of_a_connection_stays_true() {
 }
 
 #[test]
-fn datagrams_between_those_with_rows_are_told() {
+fn lost_datagrams_between_rows_are_counted() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     let mut recorder = recorder(&dir, "udp");
@@ -98,7 +98,7 @@ fn datagrams_between_those_with_rows_are_told() {
 
 /// A connection that hangs is a sample without anything but its number.
 #[test]
-fn connections_that_hang_are_told() {
+fn hanging_connections_are_counted() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     let mut recorder = recorder(&dir, "connect");

@@ -176,7 +176,7 @@ fn temporarily_full_disk_loses_no_row() {
 
 #[test]
 fn memory_overflow_is_counted_and_recording_resumes() {
-    let (home, sent, finished) = run(10_000, 30, 5..20);
+    let (home, sent, finished) = run(10_000, 17, 5..15);
     let dir = home.path().join("r");
     let (rows, lost) = (read(&dir).len() as u64, losses(&dir));
     assert!(finished && lost > 10_000, "{lost} lost");

@@ -199,15 +199,6 @@ fn env_lines_follow_dotenv_syntax() {
     }
 }
 
-/// A quote that is not closed: the libraries pass the line over, so it is told.
-#[test]
-fn unreadable_env_line_is_reported() {
-    let content = "A=1\nDATABASE_URL=\"postgres://u:hunter2@h/d?pool_max_conns=4 # main\nB=2\n";
-    let report = check(".env", content, Some(Kind::Pgx), None, &age(30 * MIN));
-    let said = of(".env", &report);
-    assert!(said.contains("a quote that is not closed") && !said.contains("hunter2"), "{said}");
-}
-
 /// `keepaliveTime=29999` was "30 s", and below 30 s.
 #[test]
 fn a_duration_is_never_rounded_over_a_limit() {

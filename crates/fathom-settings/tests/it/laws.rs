@@ -247,87 +247,100 @@ fn losing(report: &Report) -> Vec<String> {
     lost.map(|judgement| format!("{:?} {}: {}", judgement.limit, judgement.setting, judgement.why)).collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: $cases, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The law that matters most. What cannot be written says so, and only that is left.
-    #[test]
-    fn our_own_advice_loses_no_more((kind, name, text) in files(), limits in limits(), version in versions()) {
-        let before = check(name, &text, Some(kind), version, &limits);
-        let after_text = apply(&text, &before.edits);
-        let after = check(name, &after_text, Some(kind), version, &limits);
-        // Nothing loses without a word on what to do.
-        let mute = |j: &&Judgement| j.loses && j.write.is_empty() && j.otherwise.as_ref().is_none_or(String::is_empty);
-        prop_assert!(!before.judgements.iter().any(|j| mute(&j)), "{text}\n{:?}", losing(&before));
-        let hopeless: Vec<_> = before.judgements.iter().filter(|j| j.loses && j.write.is_empty()).map(|j| j.limit).collect();
-        let left: Vec<_> = after.judgements.iter().filter(|j| j.loses && !hopeless.contains(&j.limit)).collect();
-        prop_assert!(left.is_empty(), "{text}\nbecame\n{after_text}\n{:?}", losing(&after));
-        prop_assert_eq!(before.judgements.len(), after.judgements.len(), "{}\nbecame\n{}", text, after_text);
-        prop_assert!(after.faults.len() <= before.faults.len(), "{text}\nbecame\n{after_text}\n{:?}", after.faults);
-        // Where nothing loses there is nothing to write.
-        prop_assert_eq!(before.edits.is_empty(), before.judgements.iter().all(|j| j.write.is_empty()));
-        prop_assert!(after.edits.is_empty(), "{after_text}");
-    }
+            /// The law that matters most. What cannot be written says so, and only that is left.
+            #[test]
+            fn our_own_advice_loses_no_more((kind, name, text) in files(), limits in limits(), version in versions()) {
+                let before = check(name, &text, Some(kind), version, &limits);
+                let after_text = apply(&text, &before.edits);
+                let after = check(name, &after_text, Some(kind), version, &limits);
+                // Nothing loses without a word on what to do.
+                let mute = |j: &&Judgement| j.loses && j.write.is_empty() && j.otherwise.as_ref().is_none_or(String::is_empty);
+                prop_assert!(!before.judgements.iter().any(|j| mute(&j)), "{text}\n{:?}", losing(&before));
+                let hopeless: Vec<_> = before.judgements.iter().filter(|j| j.loses && j.write.is_empty()).map(|j| j.limit).collect();
+                let left: Vec<_> = after.judgements.iter().filter(|j| j.loses && !hopeless.contains(&j.limit)).collect();
+                prop_assert!(left.is_empty(), "{text}\nbecame\n{after_text}\n{:?}", losing(&after));
+                prop_assert_eq!(before.judgements.len(), after.judgements.len(), "{}\nbecame\n{}", text, after_text);
+                prop_assert!(after.faults.len() <= before.faults.len(), "{text}\nbecame\n{after_text}\n{:?}", after.faults);
+                // Where nothing loses there is nothing to write.
+                prop_assert_eq!(before.edits.is_empty(), before.judgements.iter().all(|j| j.write.is_empty()));
+                prop_assert!(after.edits.is_empty(), "{after_text}");
+            }
 
-    /// It is recognised as what it is, where only one library writes such a file.
-    #[test]
-    fn file_is_recognised_or_needs_as_option((kind, name, text) in files()) {
-        let report = check(name, &text, None, None, &Limits { idle_ns: Some(S), age_ns: None });
-        match report.kind {
-            Some(found) => prop_assert_eq!(found, kind, "{}", text),
-            None => prop_assert!(report.faults.len() == 1 && report.faults[0].what.contains("--as"), "{text}"),
+            /// It is recognised as what it is, where only one library writes such a file.
+            #[test]
+            fn file_is_recognised_or_needs_as_option((kind, name, text) in files()) {
+                let report = check(name, &text, None, None, &Limits { idle_ns: Some(S), age_ns: None });
+                match report.kind {
+                    Some(found) => prop_assert_eq!(found, kind, "{}", text),
+                    None => prop_assert!(report.faults.len() == 1 && report.faults[0].what.contains("--as"), "{text}"),
+                }
+            }
+
+            /// A shorter limit never makes a setting hold that lost.
+            #[test]
+            fn a_shorter_limit_is_no_easier((kind, name, text) in files(), idle in 2_u64..10_800, age in 2_u64..10_800, version in versions()) {
+                let at = |by: u64| check(name, &text, Some(kind), version, &Limits { idle_ns: Some(idle * S / by), age_ns: Some(age * S / by) });
+                let (long, short) = (at(1), at(2));
+                for (long, short) in long.judgements.iter().zip(&short.judgements) {
+                    prop_assert!(!long.loses || short.loses, "{text}");
+                }
+            }
+
+            /// Every character that can be typed, put into any file of ours.
+            #[test]
+            fn no_bytes_make_it_panic((kind, name, text) in files(), junk in "\\PC{0,12}|[\\x00-\\x7f]{0,12}|[{}\\[\\]:;=&?'\"\\\\#%\n]{0,8}", at in 0.0..1.0_f64, cut in 0_usize..40, forced in any::<bool>(), other in 0_usize..8, limits in limits()) {
+                let mut from = (text.len() as f64 * at) as usize;
+                while !text.is_char_boundary(from) { from -= 1; }
+                let mut to = (from + cut).min(text.len());
+                while !text.is_char_boundary(to) { to += 1; }
+                let broken = format!("{}{junk}{}", &text[..from], &text[to..]);
+                let kinds = [Some(kind), Some(Kind::ALL[other]), None];
+                let report = check(name, &broken, kinds[usize::from(!forced)], None, &limits);
+                // One line each, and no two at one place.
+                let mut places: Vec<_> = report.faults.iter().map(|fault| fault.at).collect();
+                prop_assert!(report.faults.iter().all(|fault| !fault.what.contains(['\n', '\r'])));
+                places.dedup();
+                prop_assert_eq!(places.len(), report.faults.len());
+                let lines = broken.split('\n').count();
+                prop_assert!(report.faults.iter().all(|fault| fault.at.is_some_and(|at| at.line <= lines && at.column >= 1)));
+                let _ = apply(&broken, &report.edits);
+                let _ = check("x", &junk, kinds[usize::from(!forced)], None, &limits);
+            }
+
+            /// A password, wherever it stands and however the file is broken, is in nothing that is printed.
+            #[test]
+            fn nothing_secret_is_repeated((kind, name, text) in files(), secret in "S3cr[a-z]{3}[;=&'\" ]{0,2}[a-z]{3}T0p", at in 0.0..1.0_f64, limits in limits()) {
+                let mut from = (text.len() as f64 * at) as usize;
+                while !text.is_char_boundary(from) { from -= 1; }
+                let leaky = format!("{}{secret}{}", &text[..from], &text[from..]);
+                // What stands before `hikari.` or the `url` of an .ini in a name is a part of the line to write.
+                // So is what stands before the last dot of a name in TOML, with blanks or without.
+                let named = |line: &str| line.split(['=', ':']).next().is_some_and(|name| name.contains("S3cr") && name.contains('.'));
+                let in_name = |line: &str| line.contains(".hikari.") || line.contains(".url") || named(line);
+                prop_assume!(!leaky.lines().any(|line| line.contains("S3cr") && in_name(line)));
+                for kind in [Some(kind), None] {
+                    let report = check(name, &leaky, kind, None, &limits);
+                    let faults = report.faults.iter().map(|fault| fault.what.clone()).collect::<String>();
+                    let printed = format!("{}{}{faults}", text_of(&report), json("f", &report));
+                    prop_assert!(!printed.contains("S3cr") && !printed.contains("T0p"), "{leaky}\n{printed}");
+                }
+            }
         }
-    }
+    };
+}
 
-    /// A shorter limit never makes a setting hold that lost.
-    #[test]
-    fn a_shorter_limit_is_no_easier((kind, name, text) in files(), idle in 2_u64..10_800, age in 2_u64..10_800, version in versions()) {
-        let at = |by: u64| check(name, &text, Some(kind), version, &Limits { idle_ns: Some(idle * S / by), age_ns: Some(age * S / by) });
-        let (long, short) = (at(1), at(2));
-        for (long, short) in long.judgements.iter().zip(&short.judgements) {
-            prop_assert!(!long.loses || short.loses, "{text}");
-        }
-    }
+laws!(100);
 
-    /// Every character that can be typed, put into any file of ours.
-    #[test]
-    fn no_bytes_make_it_panic((kind, name, text) in files(), junk in "\\PC{0,12}|[\\x00-\\x7f]{0,12}|[{}\\[\\]:;=&?'\"\\\\#%\n]{0,8}", at in 0.0..1.0_f64, cut in 0_usize..40, forced in any::<bool>(), other in 0_usize..8, limits in limits()) {
-        let mut from = (text.len() as f64 * at) as usize;
-        while !text.is_char_boundary(from) { from -= 1; }
-        let mut to = (from + cut).min(text.len());
-        while !text.is_char_boundary(to) { to += 1; }
-        let broken = format!("{}{junk}{}", &text[..from], &text[to..]);
-        let kinds = [Some(kind), Some(Kind::ALL[other]), None];
-        let report = check(name, &broken, kinds[usize::from(!forced)], None, &limits);
-        // One line each, and no two at one place.
-        let mut places: Vec<_> = report.faults.iter().map(|fault| fault.at).collect();
-        prop_assert!(report.faults.iter().all(|fault| !fault.what.contains(['\n', '\r'])));
-        places.dedup();
-        prop_assert_eq!(places.len(), report.faults.len());
-        let lines = broken.split('\n').count();
-        prop_assert!(report.faults.iter().all(|fault| fault.at.is_some_and(|at| at.line <= lines && at.column >= 1)));
-        let _ = apply(&broken, &report.edits);
-        let _ = check("x", &junk, kinds[usize::from(!forced)], None, &limits);
-    }
+mod acceptance {
+    use super::*;
 
-    /// A password, wherever it stands and however the file is broken, is in nothing that is printed.
-    #[test]
-    fn nothing_secret_is_repeated((kind, name, text) in files(), secret in "S3cr[a-z]{3}[;=&'\" ]{0,2}[a-z]{3}T0p", at in 0.0..1.0_f64, limits in limits()) {
-        let mut from = (text.len() as f64 * at) as usize;
-        while !text.is_char_boundary(from) { from -= 1; }
-        let leaky = format!("{}{secret}{}", &text[..from], &text[from..]);
-        // What stands before `hikari.` or the `url` of an .ini in a name is a part of the line to write.
-        // So is what stands before the last dot of a name in TOML, with blanks or without.
-        let named = |line: &str| line.split(['=', ':']).next().is_some_and(|name| name.contains("S3cr") && name.contains('.'));
-        let in_name = |line: &str| line.contains(".hikari.") || line.contains(".url") || named(line);
-        prop_assume!(!leaky.lines().any(|line| line.contains("S3cr") && in_name(line)));
-        for kind in [Some(kind), None] {
-            let report = check(name, &leaky, kind, None, &limits);
-            let faults = report.faults.iter().map(|fault| fault.what.clone()).collect::<String>();
-            let printed = format!("{}{}{faults}", text_of(&report), json("f", &report));
-            prop_assert!(!printed.contains("S3cr") && !printed.contains("T0p"), "{leaky}\n{printed}");
-        }
-    }
+    laws!(3_000);
 }
 
 fn text_of(report: &Report) -> String {

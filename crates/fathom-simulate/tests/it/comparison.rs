@@ -7,6 +7,8 @@ use fathom_recording::{Recording, Tool, verify};
 use fathom_simulate::{Comparison, Made, Weigh, compare};
 use std::path::Path;
 
+const MS: u64 = 1_000_000;
+
 /// Packets keep their order, wait for each other, are lost in bursts and by chance; a balancer chooses by their ports.
 const SCENARIO: &str = r#"
 format = 1
@@ -48,12 +50,12 @@ host = "a"
 duration = "8s"
 "#;
 
-fn applicant(name: &str, text: &str) -> Applicant {
-    let policy = Policy::parse(name, text).unwrap_or_else(|e| panic!("{e}"));
-    Applicant { name: name.to_owned(), policy, interval_ns: 50_000_000 }
-}
-
-fn applicants() -> [Applicant; 4] {
+/// Each sends a request so often.
+fn applicants(interval_ns: u64) -> [Applicant; 4] {
+    let applicant = |name: &str, text: &str| {
+        let policy = Policy::parse(name, text).unwrap_or_else(|e| panic!("{e}"));
+        Applicant { name: name.to_owned(), policy, interval_ns }
+    };
     let again =
         "[request]\nidempotent = true\ntry_timeout = \"1s\"\n[retry]\nat_most = 5\nbudget = \"none\"\n";
     [
@@ -81,13 +83,12 @@ fn compared(applicants: &[Applicant], runs: usize, record: Option<&Path>) -> Vec
 }
 
 /// What one sent was in the others' way: the n-th of eight equal policies waited the longest, and was ranked last.
-#[test]
-fn policy_outcome_is_independent_of_others() {
-    let all = applicants();
-    let together = compared(&all, 3, None);
+fn check_independence(interval_ns: u64, runs: usize) {
+    let all = applicants(interval_ns);
+    let together = compared(&all, runs, None);
     assert_eq!(together.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), ["a-b", "a"]);
     for (i, one) in all.iter().enumerate() {
-        let alone = compared(std::slice::from_ref(one), 3, None);
+        let alone = compared(std::slice::from_ref(one), runs, None);
         for (together, alone) in together.iter().zip(&alone) {
             assert_eq!(together.outcomes[i], alone.outcomes[0], "{} on {}", one.name, alone.path);
         }
@@ -105,11 +106,10 @@ fn policy_outcome_is_independent_of_others() {
     }
 }
 
-/// Each request's end stands in the recording, and what is told is what is recorded. Two names do not make one directory.
-#[test]
-fn what_is_told_is_what_is_recorded() {
+/// Each request's end stands in the recording, and the outcome agrees with it. Two names do not make one directory.
+fn check_recordings(interval_ns: u64) {
     let home = tempfile::tempdir().expect("a directory");
-    let all = applicants();
+    let all = applicants(interval_ns);
     let told = compared(&all, 2, Some(home.path()));
     let mut compared = 0;
     for comparison in &told {
@@ -133,4 +133,28 @@ fn what_is_told_is_what_is_recorded() {
         }
     }
     assert_eq!(compared, 2 * 4 * 2);
+}
+
+#[test]
+fn policy_outcome_is_independent_of_others() {
+    check_independence(130 * MS, 2);
+}
+
+#[test]
+fn outcome_agrees_with_its_recording() {
+    check_recordings(250 * MS);
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn policy_outcome_is_independent_of_others() {
+        check_independence(50 * MS, 3);
+    }
+
+    #[test]
+    fn outcome_agrees_with_its_recording() {
+        check_recordings(50 * MS);
+    }
 }

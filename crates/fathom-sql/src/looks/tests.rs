@@ -36,9 +36,9 @@ fn shared(places: &[(u64, u64)]) -> Shared {
     }
 }
 
-/// Each has its turn: who waits longest, whatever its place; and all of them together leave the server its time.
+/// The session that waits longest is next, in any place; and observations leave the server its time.
 #[test]
-fn who_waits_longest_is_looked_at() {
+fn longest_waiting_session_is_observed_first() {
     let now = 100 * MS;
     let next = |places: &[(u64, u64)], free_ns| {
         let next = shared(places).next(now, free_ns, &mut vec![0; places.len()]);

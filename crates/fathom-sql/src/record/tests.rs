@@ -1,5 +1,5 @@
 use super::*;
-use crate::backlog::MOST_WAITING;
+use crate::backlog::{MOST_BEHIND, MOST_WAITING};
 use fathom_recording::Tool;
 use std::path::Path;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ fn query() -> Query {
     Query { turns: 1, ..Query::default() }
 }
 
-/// A recording whose queries cannot be written from the beginning; `told` is told of trouble.
+/// A recording whose queries cannot be written. `tell` gets the messages.
 fn begin(dir: &Path, asked: u64, tell: fn(&str)) -> (Record, Writer) {
     let recording = Recording {
         dir: dir.to_owned(),
@@ -30,7 +30,7 @@ fn begin(dir: &Path, asked: u64, tell: fn(&str)) -> (Record, Writer) {
     begun
 }
 
-/// Waits until something is told; when it would not have been waited for any more.
+/// Waits for the first message. Returns the deadline of the wait.
 fn until_told(told: &Mutex<Vec<String>>) -> Instant {
     let deadline = Instant::now() + Duration::from_mins(1);
     while told.lock().unwrap().is_empty() {
@@ -69,7 +69,6 @@ fn lost_queries_are_reported_once_and_fail() {
     assert_eq!((TOLD.lock().unwrap().len(), lost.unwrap().all()), (1, QUERIES), "{TOLD:?}");
 }
 
-/// "No such file or directory; check the path", and not a word of what to do.
 #[test]
 fn removed_directory_error_suggests_new_run() {
     static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -91,7 +90,7 @@ fn removed_directory_error_suggests_new_run() {
 }
 
 #[test]
-fn where_the_thread_failed_nobody_counted() {
+fn failed_thread_leaves_losses_unknown() {
     let record = Record(None);
     let thread = std::thread::spawn(|| -> Written { std::panic::resume_unwind(Box::new(())) });
     let (lost, ended) = record.end(Writer(Some(thread)), Value::Null);
@@ -100,48 +99,18 @@ fn where_the_thread_failed_nobody_counted() {
     assert!(error.contains("not whole, some queries not in it: its thread failed"), "{error}");
 }
 
-/// The disk is full for so long that there is no room for more: what is written and what is told lost are all of them.
-#[test]
-fn what_there_is_no_room_for_is_counted() {
-    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    const ASKED: u64 = MOST_WAITING + 1_234;
+/// Two connections ask so many queries each as fast as they may: a free disk loses none. Returns the time waited, and the messages.
+fn no_query_is_lost(each: u64, told: &'static Mutex<Vec<String>>, tell: fn(&str)) -> (u64, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("kept");
-    let (record, writer) = begin(&dir, ASKED, |line| TOLD.lock().unwrap().push(line.to_owned()));
-    std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
-    let deadline = Instant::now() + Duration::from_mins(1);
-    while record.0.as_ref().unwrap().1.waiting() > 0 {
-        assert!(Instant::now() < deadline, "there is room again, and it is not used");
-        std::thread::yield_now();
-    }
-    // A later one has its own number.
-    record.query(Query { query: ASKED, ..query() }, mono_ns());
-    record.beside_is_over();
-    let each = [0, 1].map(|of| serde_json::json!({ "queries": (ASKED + 2 - of) / 2, "failed": 0 }));
-    let (lost, ended) = record.end(writer, serde_json::json!({ "queries": ASKED + 1, "connections": each }));
-    let lost = lost.unwrap();
-    assert_eq!((lost.all(), lost.of(0), lost.of(1)), (1_234, 617, 617));
-    ended.expect_err("it is not whole");
-    let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
-    assert!(verified.findings.is_empty(), "{verified:?}");
-}
-
-/// Queries that come faster than they can be written: a free disk loses none, and who waits says for how long.
-#[test]
-fn queries_wait_for_a_recording_that_is_behind() {
-    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    /// Three times what is kept at most.
-    const EACH: u64 = 3 * MOST_WAITING / 2;
-    let dir = tempfile::tempdir().unwrap();
-    let dir = dir.path().join("kept");
-    let (record, writer) = begin(&dir, 0, |line| TOLD.lock().unwrap().push(line.to_owned()));
+    let (record, writer) = begin(&dir, 0, tell);
     std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
     let number = Mutex::new(0..);
     let waited_ns: u64 = std::thread::scope(|scope| {
         let asks = |connection| {
             let (record, number) = (&record, &number);
             scope.spawn(move || {
-                let asked = (0..EACH).map(|_| {
+                let asked = (0..each).map(|_| {
                     let waited_ns = record.wait(|| false);
                     let mut number = number.lock().unwrap();
                     let query = Query { query: number.next().unwrap(), connection, ..query() };
@@ -155,17 +124,22 @@ fn queries_wait_for_a_recording_that_is_behind() {
         asking.map(|of| of.join().unwrap()).into_iter().sum()
     });
     record.beside_is_over();
-    let (lost, ended) = record.end(writer, serde_json::json!({ "queries": 2 * EACH, "failed": 0 }));
+    let (lost, ended) = record.end(writer, serde_json::json!({ "queries": 2 * each, "failed": 0 }));
     assert!(lost == Some(Lost::default()) && ended.is_ok(), "{ended:?}");
-    assert!(waited_ns > 0);
-    let told = TOLD.lock().unwrap();
-    let [line] = &told[..] else { panic!("{told:?}") };
-    assert!(line.starts_with("the recording is 8192 queries behind"), "{line}");
     let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
-    assert!(verified.is_sound() && verified.queries == Some(2 * EACH), "{verified:?}");
+    assert!(verified.is_sound() && verified.queries == Some(2 * each), "{verified:?}");
+    (waited_ns, told.lock().unwrap().clone())
 }
 
-/// Nobody waits for a disk that takes nothing, nor when the run is over.
+#[test]
+fn waiting_queries_are_all_recorded() {
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    // Twice as many as may wait before the next one begins.
+    let (_, told) = no_query_is_lost(MOST_BEHIND, &TOLD, |line| TOLD.lock().unwrap().push(line.to_owned()));
+    assert!(told.iter().all(|line| line.contains("queries behind")), "{told:?}");
+}
+
+/// Nor do they wait when the run is over.
 #[test]
 fn queries_do_not_wait_for_stuck_disk() {
     let dir = tempfile::tempdir().unwrap();
@@ -174,13 +148,13 @@ fn queries_do_not_wait_for_stuck_disk() {
     record.beside_is_over();
     record.end(writer, Value::Null).1.expect_err("they are lost");
     let behind = Backlog::new(|_| {});
-    (0..crate::backlog::MOST_BEHIND).for_each(|_| _ = behind.add(query(), 0));
+    (0..MOST_BEHIND).for_each(|_| _ = behind.add(query(), 0));
     behind.wait(|| true);
     behind.stuck(true);
     assert_eq!(behind.wait(|| false), 0);
 }
 
-/// What a run says of its connections in the end is held against their rows.
+/// Verification compares the connections' counts with their rows.
 #[test]
 fn connection_counts_are_checked_against_rows() {
     let each = |queries: [u64; 2], failed: [u64; 2]| {
@@ -205,5 +179,48 @@ fn connection_counts_are_checked_against_rows() {
         let found = fathom_recording::verify(&dir, |_| {}).unwrap().findings;
         let found: Vec<_> = found.iter().map(|finding| (finding.law, finding.count)).collect();
         assert_eq!(found, broken, "{each:?}");
+    }
+}
+
+mod acceptance {
+    use super::*;
+
+    /// More queries than are kept at most.
+    #[test]
+    fn queries_wait_for_a_recording_that_is_behind() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let each = 3 * MOST_WAITING / 2;
+        let (waited_ns, told) =
+            no_query_is_lost(each, &TOLD, |line| TOLD.lock().unwrap().push(line.to_owned()));
+        assert!(waited_ns > 0);
+        let [line] = &told[..] else { panic!("{told:?}") };
+        assert!(line.starts_with("the recording is 8192 queries behind"), "{line}");
+    }
+
+    /// The disk is full for so long that no more are kept: the written and the lost queries are all.
+    #[test]
+    fn queries_without_room_are_counted() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        const ASKED: u64 = MOST_WAITING + 1_234;
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("kept");
+        let (record, writer) = begin(&dir, ASKED, |line| TOLD.lock().unwrap().push(line.to_owned()));
+        std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while record.0.as_ref().unwrap().1.waiting() > 0 {
+            assert!(Instant::now() < deadline, "there is room again, and it is not used");
+            std::thread::yield_now();
+        }
+        // A later one has its own number.
+        record.query(Query { query: ASKED, ..query() }, mono_ns());
+        record.beside_is_over();
+        let each = [0, 1].map(|of| serde_json::json!({ "queries": (ASKED + 2 - of) / 2, "failed": 0 }));
+        let (lost, ended) =
+            record.end(writer, serde_json::json!({ "queries": ASKED + 1, "connections": each }));
+        let lost = lost.unwrap();
+        assert_eq!((lost.all(), lost.of(0), lost.of(1)), (1_234, 617, 617));
+        ended.expect_err("it is not whole");
+        let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
+        assert!(verified.findings.is_empty(), "{verified:?}");
     }
 }

@@ -351,7 +351,7 @@ fn session_end_names_server_and_cause() {
     }
 }
 
-/// "As a server of another protocol does", of one that had let the user in a moment before (a stranger).
+/// The server has accepted a login of this run before.
 #[test]
 fn earlier_login_rules_out_other_protocol() {
     for closes in [true, false] {
@@ -367,8 +367,8 @@ fn earlier_login_rules_out_other_protocol() {
             }
             drop(first);
         });
-        login.within = Duration::from_millis(300);
         let _first = Session::begin(&login).unwrap();
+        login.within = Duration::from_millis(300);
         let told = Session::begin(&login).map(drop).unwrap_err().to_string();
         let what = if closes {
             "closed a further connection without a word"

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_off_is_refused() {
+    fn truncated_login_is_refused() {
         let body = login(0).encode();
         for n in 0..body.len() {
             assert_eq!(Login::read(&body[..n]), Err(Refusal::Torn("login")), "{n} bytes");

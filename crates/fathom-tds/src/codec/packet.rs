@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_taken_back_is_none() {
+    fn a_message_that_is_taken_back_is_dropped() {
         let mut inbox = Inbox::default();
         inbox.take(&[packet(1, 0, b"ab"), packet(1, 3, b""), packet(6, 1, b"")].concat());
         let attention = Message { kind: Kind::Attention, reset: false, body: Vec::new() };
@@ -289,37 +289,52 @@ mod tests {
         }
     }
 
-    proptest! {
-        /// However a message is cut, into packets and into what the network brings at once, it comes whole; and all packets of
-        /// ours but the last are full.
-        #[test]
-        fn nothing_is_lost_between_packets(
-            body in proptest::collection::vec(any::<u8>(), 0..5_000), size in 512_u16..2_000, put in 1_usize..700, cut in 1_usize..900,
-        ) {
-            let (mut packets, mut wire) = (Packets::new(size), Vec::new());
-            for part in body.chunks(put) {
-                packets.put(part);
-                while packets.is_full() {
-                    let before = wire.len();
-                    packets.pack(false, &mut wire);
-                    prop_assert_eq!(wire.len() - before, usize::from(size));
+    /// The laws, in so many cases.
+    macro_rules! laws {
+        ($cases:expr) => {
+            proptest! {
+                #![proptest_config(ProptestConfig::with_cases($cases))]
+
+                /// However a message is cut, into packets and into what the network brings at once, it comes whole; and all packets of
+                /// ours but the last are full.
+                #[test]
+                fn nothing_is_lost_between_packets(
+                    body in proptest::collection::vec(any::<u8>(), 0..5_000), size in 512_u16..2_000, put in 1_usize..700, cut in 1_usize..900,
+                ) {
+                    let (mut packets, mut wire) = (Packets::new(size), Vec::new());
+                    for part in body.chunks(put) {
+                        packets.put(part);
+                        while packets.is_full() {
+                            let before = wire.len();
+                            packets.pack(false, &mut wire);
+                            prop_assert_eq!(wire.len() - before, usize::from(size));
+                        }
+                    }
+                    packets.pack(true, &mut wire);
+                    prop_assert!(packets.is_empty());
+                    // The inbox takes clients' messages: a batch instead of a reply.
+                    let (mut at, mut inbox, mut came) = (0, Inbox::default(), Vec::new());
+                    while at < wire.len() {
+                        let length = usize::from(u16::from_be_bytes([wire[at + 2], wire[at + 3]]));
+                        wire[at] = 0x01;
+                        at += length;
+                    }
+                    for part in wire.chunks(cut) {
+                        inbox.take(part);
+                        came.extend(inbox.message().expect("packets of ours"));
+                    }
+                    prop_assert_eq!(came.len(), 1);
+                    prop_assert_eq!(&came[0].body, &body);
                 }
             }
-            packets.pack(true, &mut wire);
-            prop_assert!(packets.is_empty());
-            // The inbox takes clients' messages: a batch instead of a reply.
-            let (mut at, mut inbox, mut came) = (0, Inbox::default(), Vec::new());
-            while at < wire.len() {
-                let length = usize::from(u16::from_be_bytes([wire[at + 2], wire[at + 3]]));
-                wire[at] = 0x01;
-                at += length;
-            }
-            for part in wire.chunks(cut) {
-                inbox.take(part);
-                came.extend(inbox.message().expect("packets of ours"));
-            }
-            prop_assert_eq!(came.len(), 1);
-            prop_assert_eq!(&came[0].body, &body);
-        }
+        };
+    }
+
+    laws!(80);
+
+    mod acceptance {
+        use super::*;
+
+        laws!(256);
     }
 }

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_off_is_refused() {
+    fn truncated_prelogin_is_refused() {
         let body = Theirs::new().with_encryption(EncryptionLevel::On).encode();
         for n in 0..body.len() {
             assert_eq!(PreLogin::read(&body[..n]), Err(Refusal::Torn("prelogin")), "{n} bytes");

@@ -134,33 +134,25 @@ fn unknown_query_is_error_and_session_continues() {
 }
 
 #[test]
-fn unsupported_login_is_refused_with_reason() {
-    let mut client = Client::new();
-    client.ask(PRELOGIN, &PreLogin::new().encode());
-    client.send(LOGIN, &Login7::new().with_integrated_auth(vec![1]).encode());
-    let packet = client.packet(usize::MAX).expect("an error");
-    let read = tokens(packet[8..].to_vec());
-    assert!(
-        matches!(&read[0], Token::Error(e) if e.message.contains("user name and any password")),
-        "{read:?}"
-    );
-    assert!(matches!(read.last(), Some(Token::Done(d)) if d.status.error), "{read:?}");
-    assert_eq!(client.session.step(0), Err(Refusal::Integrated));
-}
-
-#[test]
-fn login_to_full_service_is_refused() {
-    let mut client = Client { session: Session::beyond(None), ..Client::new() };
-    client.ask(PRELOGIN, &PreLogin::new().encode());
-    client.send(LOGIN, &Login7::new().with_sql_auth("sa", "hush").encode());
-    let packet = client.packet(usize::MAX).expect("an error");
-    let read = tokens(packet[8..].to_vec());
-    assert!(
-        matches!(&read[0], Token::Error(e) if e.number == 17_809 && e.message.contains("taken")),
-        "{read:?}"
-    );
-    assert_eq!(client.session.step(0), Err(Refusal::Full));
-    assert!(!client.session.is_open());
+fn refused_login_is_answered_with_the_reason() {
+    let integrated = Login7::new().with_integrated_auth(vec![1]);
+    let with_password = Login7::new().with_sql_auth("sa", "hush");
+    for (session, login, words, refusal) in [
+        (Session::new(51, None), integrated, "user name and any password", Refusal::Integrated),
+        (Session::beyond(None), with_password, "taken", Refusal::Full),
+    ] {
+        let mut client = Client { session, ..Client::new() };
+        client.ask(PRELOGIN, &PreLogin::new().encode());
+        client.send(LOGIN, &login.encode());
+        let packet = client.packet(usize::MAX).expect("an error");
+        let read = tokens(packet[8..].to_vec());
+        let Token::Error(error) = &read[0] else { panic!("{read:?}") };
+        assert!(error.message.contains(words), "{read:?}");
+        assert!(refusal != Refusal::Full || error.number == 17_809, "{read:?}");
+        assert!(matches!(read.last(), Some(Token::Done(d)) if d.status.error), "{read:?}");
+        assert!(refusal != Refusal::Full || !client.session.is_open());
+        assert_eq!(client.session.step(0), Err(refusal));
+    }
 }
 
 #[test]
@@ -172,53 +164,68 @@ fn what_comes_before_the_login_is_refused() {
     }
 }
 
-proptest! {
-    /// Of any result, in packets of any size, whatever the kernel takes at once: every row comes once and in order, its letters
-    /// follow from its number, every packet but the last is full, and the end counts the rows. Calls as well as batches.
-    #[test]
-    fn every_row_comes_once(
-        count in 0_u32..400, letters in 0_u16..600, packet in 512_u32..9_000, call in any::<bool>(),
-    ) {
-        let mut client = Client::logged_in(packet);
-        let text = format!("SELECT * FROM fathom_rows({count}, {letters})");
-        let read = tokens(if call {
-            client.ask(CALL, &RpcRequest::execute_sql(&text, Vec::new()).encode())
-        } else {
-            client.ask(BATCH, &SqlBatch::new(text).encode())
-        });
-        let came = rows(&read);
-        prop_assert_eq!(came.len(), count as usize);
-        for (number, row) in (0_u32..).zip(&came) {
-            prop_assert_eq!(&row[..4], &number.to_le_bytes()[..]);
-            prop_assert_eq!(row.len(), 6 + usize::from(letters));
-            prop_assert!(row[6..].iter().zip(number..).all(|(&byte, at)| byte == b'a' + (at % 26) as u8));
-        }
-        let (last, full) = client.packets.split_last().expect("a packet");
-        prop_assert!(full.iter().all(|&size| size == packet as usize), "{:?}", client.packets);
-        prop_assert!(*last <= packet as usize);
-        let counted = read.iter().find_map(|t| match t {
-            Token::Done(d) if d.status.count => Some(d.row_count),
-            Token::DoneInProc(d) if d.status.count => Some(d.row_count),
-            _ => None,
-        });
-        prop_assert_eq!(counted, Some(count.into()));
-    }
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases($cases))]
 
-    /// Whatever bytes come, and in whatever pieces: the session goes on or refuses, and never keeps more than a message.
-    #[test]
-    fn no_bytes_break_a_session(pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..20), open in any::<bool>()) {
-        let mut client = if open { Client::logged_in(4_096) } else { Client::new() };
-        for piece in pieces {
-            if client.session.received(client.now_ns, &piece).is_err() {
-                break;
+            /// Of any result, in packets of any size, whatever the kernel takes at once: every row comes once and in order, its letters
+            /// follow from its number, every packet but the last is full, and the end counts the rows. Calls as well as batches.
+            #[test]
+            fn every_row_comes_once(
+                count in 0_u32..400, letters in 0_u16..600, packet in 512_u32..9_000, call in any::<bool>(),
+            ) {
+                let mut client = Client::logged_in(packet);
+                let text = format!("SELECT * FROM fathom_rows({count}, {letters})");
+                let read = tokens(if call {
+                    client.ask(CALL, &RpcRequest::execute_sql(&text, Vec::new()).encode())
+                } else {
+                    client.ask(BATCH, &SqlBatch::new(text).encode())
+                });
+                let came = rows(&read);
+                prop_assert_eq!(came.len(), count as usize);
+                for (number, row) in (0_u32..).zip(&came) {
+                    prop_assert_eq!(&row[..4], &number.to_le_bytes()[..]);
+                    prop_assert_eq!(row.len(), 6 + usize::from(letters));
+                    prop_assert!(row[6..].iter().zip(number..).all(|(&byte, at)| byte == b'a' + (at % 26) as u8));
+                }
+                let (last, full) = client.packets.split_last().expect("a packet");
+                prop_assert!(full.iter().all(|&size| size == packet as usize), "{:?}", client.packets);
+                prop_assert!(*last <= packet as usize);
+                let counted = read.iter().find_map(|t| match t {
+                    Token::Done(d) if d.status.count => Some(d.row_count),
+                    Token::DoneInProc(d) if d.status.count => Some(d.row_count),
+                    _ => None,
+                });
+                prop_assert_eq!(counted, Some(count.into()));
             }
-            let mut steps = 0;
-            while let Ok(Step::Send(bytes)) = client.session.step(client.now_ns) {
-                let n = bytes.len();
-                client.session.sent(n);
-                steps += 1;
-                prop_assert!(steps < 100, "a few bytes do not draw so much");
+
+            /// Whatever bytes come, and in whatever pieces: the session goes on or refuses, and never keeps more than a message.
+            #[test]
+            fn no_bytes_break_a_session(pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..20), open in any::<bool>()) {
+                let mut client = if open { Client::logged_in(4_096) } else { Client::new() };
+                for piece in pieces {
+                    if client.session.received(client.now_ns, &piece).is_err() {
+                        break;
+                    }
+                    let mut steps = 0;
+                    while let Ok(Step::Send(bytes)) = client.session.step(client.now_ns) {
+                        let n = bytes.len();
+                        client.session.sent(n);
+                        steps += 1;
+                        prop_assert!(steps < 100, "a few bytes do not draw so much");
+                    }
+                }
             }
         }
-    }
+    };
+}
+
+laws!(40);
+
+mod acceptance {
+    use super::*;
+
+    laws!(256);
 }

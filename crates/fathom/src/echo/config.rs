@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn both_protocols_on_each_address_unless_told() {
+    fn each_address_serves_both_protocols_by_default() {
         assert_eq!(sockets(&[]), ["tcp [::]:7007", "udp [::]:7007"]);
         assert_eq!(sockets(&["--tcp-only"]), ["tcp [::]:7007"]);
         assert_eq!(sockets(&["--udp-only", "-l", "7"]), ["udp [::]:7"]);

@@ -1,6 +1,6 @@
 //! `fathom echo`, on loopback.
 
-mod floods;
+mod acceptance;
 mod key;
 mod key_replay;
 mod life;

@@ -127,10 +127,11 @@ def total(tallies: Iterable[Tally]) -> Tally:
     return pooled
 
 
-def score(directory: Path, by_trace: bool = False) -> dict[str, Tally]:
-    """Pooled tallies by collection."""
+def score(directory: Path, by_trace: bool = False, every: int = 1) -> dict[str, Tally]:
+    """Pooled tallies by collection; `every`: 5 is every fifth trace."""
     pooled = {}
-    for collection, members in traces(directory).items():
+    for collection, known in traces(directory).items():
+        members = known[::every]
         each = [tally(trace) for trace in members]
         pooled[collection] = total(each)
         if by_trace:

@@ -7,17 +7,19 @@ import pytest
 
 from fathometer.stats.changes import examine, find_changes
 from stats.changes.series import BASE, noise
+from support.tiers import repeated
 
 LONG = 200_000
 
 
+@repeated("series", 1, 4)
 @pytest.mark.parametrize("correlation", [0.0, 0.9, 0.99])
-def test_no_change_in_correlated_noise(correlation):
-    assert [find_changes(noise(LONG, seed, correlation)) for seed in range(4)] == [()] * 4
+def test_no_change_in_correlated_noise(correlation, series):
+    assert [find_changes(noise(LONG, seed, correlation)) for seed in range(series)] == [()] * series
 
 
 @pytest.mark.parametrize(("size", "within"), [(1.05, 60), (1.2, 1)])
-@pytest.mark.parametrize("at", [50_000, 123_456])
+@repeated("at", 123_456, 50_000)
 def test_a_step_is_found_once_at_its_sample(size, within, at):
     rtt = noise(LONG, 7)
     rtt[at:] += BASE * (size - 1)

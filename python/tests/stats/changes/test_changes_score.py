@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,8 +30,12 @@ def test_the_scorer_pairs_as_many_as_can_be(found, labels):
     assert match(found, labels, 2) == largest_matching(found, labels, 2)
 
 
-def test_f1_on_the_labelled_traces(tmp_path):
-    pooled = score(unpack(tmp_path))
-    # 0.743 and 0.887 were measured; docs/change-points.md says what caps them.
-    assert pooled["real"].f1 >= 0.73
-    assert pooled["synthetic"].f1 >= 0.87
+@pytest.mark.parametrize(
+    ("every", "real", "synthetic"),
+    # Measured: 0.749 and 0.841 of every fifth trace, 0.744 and 0.887 of all; docs/change-points.md says why.
+    [(5, 0.73, 0.82), pytest.param(1, 0.73, 0.87, marks=pytest.mark.acceptance)],
+)
+def test_f1_on_the_labelled_traces(tmp_path, every, real, synthetic):
+    pooled = score(unpack(tmp_path), every=every)
+    assert pooled["real"].f1 >= real
+    assert pooled["synthetic"].f1 >= synthetic

@@ -11,9 +11,10 @@ from fathometer.findings import shifts
 from fathometer.stats.changes.jumps import widths
 from fathometer.stats.changes.model import Settings
 from stats.changes.series import BASE, CORRELATIONS, KINDS, WHITE, correlated, unchanged
+from support.tiers import repeated, rows
 
-SHORT, LONG = (600, 20), (6_000, 4)
-"""Samples, and series of them: what a test can wait for. benches/changes.py looks at more and longer ones."""
+FEW_OR_MANY = repeated("lengths", ((600, 5), (6_000, 1)), ((600, 20), (6_000, 4)))
+"""Samples, and the number of series; benches/changes.py has more and longer ones."""
 
 
 def told(rtt, monkeypatch):
@@ -25,10 +26,11 @@ def told(rtt, monkeypatch):
     return [m.change for m in moved]
 
 
+@FEW_OR_MANY
 @pytest.mark.parametrize("correlation", CORRELATIONS)
-def test_correlated_noise_is_no_change(correlation, monkeypatch):
+def test_correlated_noise_is_no_change(correlation, lengths, monkeypatch):
     """An AR(1) process of 0.95 without white noise had change points in eight of eight series, 19 each."""
-    for count, series in (SHORT, LONG):
+    for count, series in lengths:
         alarms = [
             bool(told(correlated(count, seed, correlation, white), monkeypatch))
             for white in WHITE
@@ -37,22 +39,21 @@ def test_correlated_noise_is_no_change(correlation, monkeypatch):
         assert np.mean(alarms) <= 0.05
 
 
+@FEW_OR_MANY
 @pytest.mark.parametrize("kind", KINDS)
-def test_days_rounding_loudness_and_tails_are_no_change(kind, monkeypatch):
+def test_days_rounding_loudness_and_tails_are_no_change(kind, lengths, monkeypatch):
     alarms = [
         bool(told(unchanged(kind, count, seed), monkeypatch))
-        for count, series in (SHORT, LONG)
+        for count, series in lengths
         for seed in range(series)
     ]
     assert np.mean(alarms) <= 0.05
 
 
 @pytest.mark.parametrize(("correlation", "white"), [(0.8, 0.0), (0.95, 0.0), (0.95, 0.25), (0.99, 0.5)])
-@pytest.mark.parametrize("count", [2_000, 41_000])
+@repeated("count", 2_000, 41_000)
 @pytest.mark.parametrize("size", [0.2, 3 * 0.03])
-def test_lasting_step_is_found_in_correlated_noise(
-    correlation, white, count, size, monkeypatch
-):
+def test_lasting_step_is_found_in_correlated_noise(correlation, white, count, size, monkeypatch):
     at, hits = int(0.43 * count), 0
     for seed in range(5):
         rtt = correlated(count, seed, correlation, white)
@@ -61,7 +62,7 @@ def test_lasting_step_is_found_in_correlated_noise(
     assert hits >= (5 if size == 0.2 else 4)
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", rows(range(1, 6), (1,)))
 def test_one_more_sample_keeps_all_changes(seed, monkeypatch):
     """The same series had 88 changes at 20,000 samples and none at 20,001, where two searches met. Later the
     known steps brought others with them, and one sample more added some: what is usual was told by samples

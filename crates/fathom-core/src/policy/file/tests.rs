@@ -98,9 +98,9 @@ fn every_key_is_read() {
     assert_eq!(none.retry.map(|retry| retry.budget), Some(None));
 }
 
-/// Each says where, what, and what to do.
+/// Each says where and what; a contradiction also says what to do.
 #[test]
-fn contradiction_error_has_place_and_remedy() {
+fn error_has_place_cause_and_remedy() {
     for (text, place, what, remedy) in [
         (
             "[recovery]\nevery = \"1s\"",
@@ -165,47 +165,39 @@ fn contradiction_error_has_place_and_remedy() {
         ("[pool]\nvalidation_timeout = \"1s\"", "p.toml:2:22: ", "does nothing", "add validate_after"),
         ("[fallback]\ntarget = \"a\"\nlast_answer = \"1s\"", "p.toml:1:1: ", "one of two", "write target"),
         ("[fallback]\n", "p.toml:1:1: ", "one of two", "write target"),
+        ("[pool]\nsize = 5", "p.toml:2:1: ", "unknown key `size`, expected one of `min`, `max`", ""),
+        ("[retries]\n", "p.toml:1:2: ", "unknown key `retries`, expected one of `request`, `retry`", ""),
+        ("[pool]\nwait = 5", "p.toml:2:8: ", "a duration with its unit", ""),
+        ("[pool]\nwait = \"5\"", "p.toml:2:8: ", "which unit? write 5s", ""),
+        ("[pool]\nwait = \"soon\"", "p.toml:2:8: ", "write a duration as in", ""),
+        ("[pool]\nwait = 0", "p.toml:2:8: ", "`wait` is below 1ms; write more", ""),
+        ("[pool]\nmax = -1", "p.toml:2:7: ", "`max` goes from 1 to 10000, not -1", ""),
+        ("[pool]\norder = \"random\"", "p.toml:2:9: ", "write \"fifo\" or \"lifo\"", ""),
+        (
+            "[retry]\njitter = \"half\"",
+            "p.toml:2:10: ",
+            "write \"none\", \"full\", \"equal\" or \"decorrelated\"",
+            "",
+        ),
+        ("[retry]\nat_most = 0", "p.toml:2:11: ", "`at_most` goes from 1 to 100", ""),
+        ("[retry]\nbudget = \"much\"", "p.toml:2:10: ", "or \"none\"", ""),
+        ("[retry]\nbudget = { part = 1 }", "p.toml:2:12: ", "unknown key `part`", ""),
+        ("[breaker]\nfailures = 50", "p.toml:2:12: ", "a share from 0 to 1", ""),
+        ("[breaker]\nfailures = \"101%\"", "p.toml:2:12: ", "no share", ""),
+        ("[breaker]\nwindow = 0", "p.toml:2:10: ", "from 1 on", ""),
+        ("[request]\nidempotent = \"yes\"", "p.toml:2:14: ", "write true or false", ""),
+        ("[request]\nsize = 12", "p.toml:2:8: ", "`size` goes from 64 to 1048576, not 12", ""),
+        ("[connection]\nkeepalive = \"1500ms\"", "p.toml:2:13: ", "whole seconds", ""),
+        ("[connection]\nkeepalive = \"32768s\"", "p.toml:2:13: ", "the most that Linux takes", ""),
+        ("[connection]\nuser_timeout = \"597h\"", "p.toml:2:16: ", "the most that Linux takes", ""),
+        ("[pool\n", "p.toml:1:6: ", "", ""),
+        ("[pool]\nmin = 1\nmin = 2", "p.toml:3:1: ", "duplicate key", ""),
     ] {
         let error = wrong(text);
         assert!(
             error.starts_with(place) && error.contains(what) && error.contains(remedy),
             "{text}\n{error}"
         );
-    }
-}
-
-#[test]
-fn parse_error_has_its_place() {
-    for (text, place, what) in [
-        ("[pool]\nsize = 5", "p.toml:2:1: ", "unknown key `size`, expected one of `min`, `max`"),
-        ("[retries]\n", "p.toml:1:2: ", "unknown key `retries`, expected one of `request`, `retry`"),
-        ("[pool]\nwait = 5", "p.toml:2:8: ", "a duration with its unit"),
-        ("[pool]\nwait = \"5\"", "p.toml:2:8: ", "which unit? write 5s"),
-        ("[pool]\nwait = \"soon\"", "p.toml:2:8: ", "write a duration as in"),
-        ("[pool]\nwait = 0", "p.toml:2:8: ", "`wait` is below 1ms; write more"),
-        ("[pool]\nmax = -1", "p.toml:2:7: ", "`max` goes from 1 to 10000, not -1"),
-        ("[pool]\norder = \"random\"", "p.toml:2:9: ", "write \"fifo\" or \"lifo\""),
-        (
-            "[retry]\njitter = \"half\"",
-            "p.toml:2:10: ",
-            "write \"none\", \"full\", \"equal\" or \"decorrelated\"",
-        ),
-        ("[retry]\nat_most = 0", "p.toml:2:11: ", "`at_most` goes from 1 to 100"),
-        ("[retry]\nbudget = \"much\"", "p.toml:2:10: ", "or \"none\""),
-        ("[retry]\nbudget = { part = 1 }", "p.toml:2:12: ", "unknown key `part`"),
-        ("[breaker]\nfailures = 50", "p.toml:2:12: ", "a share from 0 to 1"),
-        ("[breaker]\nfailures = \"101%\"", "p.toml:2:12: ", "no share"),
-        ("[breaker]\nwindow = 0", "p.toml:2:10: ", "from 1 on"),
-        ("[request]\nidempotent = \"yes\"", "p.toml:2:14: ", "write true or false"),
-        ("[request]\nsize = 12", "p.toml:2:8: ", "`size` goes from 64 to 1048576, not 12"),
-        ("[connection]\nkeepalive = \"1500ms\"", "p.toml:2:13: ", "whole seconds"),
-        ("[connection]\nkeepalive = \"32768s\"", "p.toml:2:13: ", "the most that Linux takes"),
-        ("[connection]\nuser_timeout = \"597h\"", "p.toml:2:16: ", "the most that Linux takes"),
-        ("[pool\n", "p.toml:1:6: ", ""),
-        ("[pool]\nmin = 1\nmin = 2", "p.toml:3:1: ", "duplicate key"),
-    ] {
-        let error = wrong(text);
-        assert!(error.starts_with(place) && error.contains(what), "{text}\n{error}");
     }
 }
 

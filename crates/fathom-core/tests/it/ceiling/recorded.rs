@@ -54,7 +54,7 @@ fn result(search: &CeilingSearch) -> Value {
 }
 
 #[test]
-fn a_search_and_what_it_told_agree() {
+fn search_and_its_recording_agree() {
     let mut search = CeilingSearch::new(ASKED);
     steps(&mut search, 99);
     let outcome = search.outcome(7);
@@ -73,7 +73,7 @@ type Change = fn(&mut Vec<CeilingStepped>, &mut Value);
 
 /// Each thing that may be wrong in a recording breaks a law, and the law that it breaks says so.
 #[test]
-fn whatever_was_changed_afterwards_is_noticed() {
+fn every_change_of_a_recording_is_noticed() {
     let mut search = CeilingSearch::new(ASKED);
     steps(&mut search, 99);
     let sound = search.steps().to_vec();

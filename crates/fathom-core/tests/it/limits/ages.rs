@@ -3,9 +3,11 @@
 
 use super::world::{Fault, Kind, MS, Own, Ran, Random, S, World, go_on, run_ages};
 use super::{KINDS, ends, settings, world};
+use crate::chance::{is_many, is_rare, is_usual, runs};
 use fathom_core::event::{Became, EventKind};
 use fathom_core::limits::{Death, Limit, Output, Recorded, Settings, Verdict, What};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// 24 connections up to a minute: every quarter of a second a request, beginnings one to three seconds apart.
 pub(super) fn ages(up_to_ns: u64) -> Settings {
@@ -43,9 +45,23 @@ pub(super) fn ran(world: &World, settings: &Settings) -> Ran {
     ran
 }
 
-#[test]
-fn any_age_limit_is_found() {
-    for seed in 0..200 {
+tiers! {
+    any_age_limit_is_found: 0..7, 0..200;
+    without_an_age_limit_none_is_found: 0..4, 0..40;
+    mass_death_is_no_age_limit: 0..3, 0..200;
+    deaths_by_chance_are_no_age_limit: &(0..2), &(0..200);
+    full_table_is_rarely_an_age_limit: 0..8, 0..100;
+    an_age_limit_is_found_among_other_deaths: 0..8, 0..100;
+    an_outage_of_the_path_is_no_death: 0..3, 0..60;
+    age_search_resumes_earlier_search: 0..4, 0..60;
+    jittered_age_limits_are_rarely_called_chance: 0..8, 0..100;
+    partial_age_limit_is_found_or_unclear: 0..8, 0..100;
+    few_equal_age_deaths_are_not_chance: 0..8, 0..100;
+    deaths_by_chance_are_called_so: &(0..3), &(0..200);
+}
+
+fn any_age_limit_is_found(seeds: Range<u64>) {
+    for seed in seeds {
         let mut random = Random(seed);
         let limit = random.between(S, 55 * S);
         let loss = random.one_of(&[0, 0, 10, 100]);
@@ -71,9 +87,8 @@ fn cause_of_busy_deaths_is_reported() {
     }
 }
 
-#[test]
-fn without_an_age_limit_none_is_found() {
-    for seed in 0..40 {
+fn without_an_age_limit_none_is_found(seeds: Range<u64>) {
+    for seed in seeds {
         let mut random = Random(seed);
         let world =
             World { loss: random.one_of(&[0, 100]), ..aged(random.one_of(&[None, Some(90 * S)]), seed) };
@@ -85,9 +100,8 @@ fn without_an_age_limit_none_is_found() {
 }
 
 /// Firewalls that are reloaded and reflectors that are restarted, once or again and again.
-#[test]
-fn mass_death_is_no_age_limit() {
-    for seed in 0..200 {
+fn mass_death_is_no_age_limit(seeds: Range<u64>) {
+    for seed in seeds {
         let mut random = Random(seed);
         let mut faults = Vec::new();
         let (mut at, times) = (0, random.between(1, 5));
@@ -103,38 +117,37 @@ fn mass_death_is_no_age_limit() {
     }
 }
 
-/// The figure of issue 18: a constant hazard is called an age limit in no more than 5 % of 200 runs.
-#[test]
-fn deaths_by_chance_are_no_age_limit() {
+/// The figure of issue 18: a constant hazard is called an age limit in no more than 5 % of runs.
+fn deaths_by_chance_are_no_age_limit(seeds: &Range<u64>) {
+    let of = runs(seeds);
     for mean_s in [3, 10, 30, 100] {
-        let found = (0..200).filter(|seed| {
+        let found = seeds.clone().filter(|seed| {
             let world = World { mean_life_ns: Some(mean_s * S), ..aged(None, 1_000 * mean_s + seed) };
             let Ran { outcome, .. } = ran(&world, &ages(60 * S));
             assert!(outcome.strays > 0 || outcome.died.is_some(), "{world:?}: {outcome:#?}");
             outcome.verdict == Verdict::Found
         });
-        let found = found.count();
-        assert!(found <= 10, "{found} of 200 at a mean life of {mean_s} s");
+        let found = found.count() as u64;
+        assert!(is_rare(found, of, 5), "{found} of {of} at a mean life of {mean_s} s");
     }
 }
 
 /// What puts the oldest connection out when a new one begins ends each at nearly one age where they begin evenly.
-#[test]
-fn full_table_is_rarely_an_age_limit() {
-    let found = (0..100).filter(|seed| {
+fn full_table_is_rarely_an_age_limit(seeds: Range<u64>) {
+    let of = runs(&seeds);
+    let found = seeds.filter(|seed| {
         let world = World { places: Some(4 + (*seed as usize) % 8), ..aged(None, *seed) };
         let settings = Settings { session: *seed as u32, ..ages(60 * S) };
         ran(&world, &settings).outcome.verdict == Verdict::Found
     });
-    let found = found.count();
-    assert!(found <= 5, "{found} of 100");
+    let found = found.count() as u64;
+    assert!(is_rare(found, of, 5), "{found} of {of}");
 }
 
 /// Maintenance and deaths by chance beside a limit: it is found in most runs, and the bracket holds in all.
-#[test]
-fn an_age_limit_is_found_among_other_deaths() {
-    let mut found = 0;
-    for seed in 0..100 {
+fn an_age_limit_is_found_among_other_deaths(seeds: Range<u64>) {
+    let (mut found, of) = (0, runs(&seeds));
+    for seed in seeds {
         let mut random = Random(seed);
         let limit = random.between(10 * S, 40 * S);
         let world = World {
@@ -148,14 +161,13 @@ fn an_age_limit_is_found_among_other_deaths() {
             outcome.died.is_none() || (lived <= limit && limit <= died),
             "{lived} {limit} {died}: {world:?}"
         );
-        found += u32::from(outcome.verdict == Verdict::Found);
+        found += u64::from(outcome.verdict == Verdict::Found);
     }
-    assert!(found >= 90, "{found} of 100");
+    assert!(is_usual(found, of, 90), "{found} of {of}");
 }
 
-#[test]
-fn an_outage_of_the_path_is_no_death() {
-    for seed in 0..60 {
+fn an_outage_of_the_path_is_no_death(seeds: Range<u64>) {
+    for seed in seeds {
         let mut random = Random(seed);
         let from = random.between(2 * S, 60 * S);
         let outage = Fault::Outage(from, from + random.between(S / 2, 40 * S));
@@ -179,7 +191,7 @@ fn age_search_stops_fails_and_repeats() {
     let gone = World { faults: vec![Fault::Restart(9 * S, 9_000 * S)], ..aged(None, 1) };
     let Ran { outcome, .. } = ran(&gone, &ages(600 * S));
     assert_eq!(outcome.verdict, Verdict::Unclear, "{outcome:#?}");
-    for seed in 0..10 {
+    for seed in 0..4 {
         let world = World { loss: 100, mean_life_ns: Some(20 * S), ..aged(Some(30 * S), seed) };
         let [one, two] = [0, 1].map(|_| ran(&world, &ages(60 * S)));
         assert!(one.outcome == two.outcome && one.outputs == two.outputs);
@@ -205,10 +217,9 @@ fn connections_are_kept_in_use() {
 }
 
 /// Another search goes on with what one knew that broke off: it keeps fewer connections, and the bracket contains the limit.
-#[test]
-fn age_search_resumes_earlier_search() {
-    let (mut found, mut fewer) = (0, 0);
-    for seed in 0..60 {
+fn age_search_resumes_earlier_search(seeds: Range<u64>) {
+    let (mut found, mut fewer, of) = (0, 0, runs(&seeds));
+    for seed in seeds {
         let mut random = Random(seed);
         let limit = random.between(5 * S, 55 * S);
         let world = aged(Some(limit), seed);
@@ -228,10 +239,11 @@ fn age_search_resumes_earlier_search() {
             outcome.died.is_none() || (lived <= limit && limit <= most),
             "{lived} {limit} {most}: {world:?}"
         );
-        found += u32::from(outcome.verdict == Verdict::Found);
-        fewer += u32::from(outcome.opened.expect("known") + deaths as u64 <= 24 + 2);
+        found += u64::from(outcome.verdict == Verdict::Found);
+        fewer += u64::from(outcome.opened.expect("known") + deaths as u64 <= 24 + 2);
     }
-    assert!(found >= 55 && fewer >= 55, "{found} found, {fewer} with no more than were wanted, of 60");
+    assert!(is_usual(found, of, 91), "{found} of {of} found the limit");
+    assert!(is_usual(fewer, of, 91), "{fewer} of {of} opened no more than were wanted");
 }
 
 /// "No limit: 1 connection died at other ages", of one that lived for 18.34 s to 21.92 s beside a limit between 19.93 s and 20.20 s.
@@ -271,30 +283,31 @@ fn check_none(ran: &Ran, up_to_ns: u64) -> bool {
 
 /// Every connection has an age limit of its own, half to one and a half of some age: "no age limit up to 13.27 s; 24 connections died
 /// at ages without a pattern, as by chance", where all had died and none had reached 18 s.
-#[test]
-fn jittered_age_limits_are_rarely_called_chance() {
-    let (mut chance, mut found) = (0, 0);
-    for seed in 0..100 {
+fn jittered_age_limits_are_rarely_called_chance(seeds: Range<u64>) {
+    let (mut chance, mut found, of) = (0, 0, runs(&seeds));
+    for seed in seeds {
         let age = Random(seed ^ 0x0A6E).between(6 * S, 35 * S);
         let own_ages = Some(Own { percent: 100, from_ns: age / 2, to_ns: age * 3 / 2 });
         let ran = ran(&World { own_ages, ..aged(None, seed) }, &ages(60 * S));
         assert_ne!(ran.outcome.verdict, Verdict::NotFound, "{:#?}", ran.outcome);
-        chance += u32::from(check_none(&ran, 60 * S));
-        found += u32::from(ran.outcome.verdict == Verdict::Found);
+        chance += u64::from(check_none(&ran, 60 * S));
+        found += u64::from(ran.outcome.verdict == Verdict::Found);
     }
-    assert!(chance <= 5 && found <= 5, "{chance} called chance, {found} found, of 100");
+    assert!(
+        is_rare(chance, of, 5) && is_rare(found, of, 5),
+        "{chance} called chance, {found} found, of {of}"
+    );
 }
 
 /// "Died by 12.00 s: 5 of 12", though it is to be the age by which most had died.
-#[test]
-fn partial_age_limit_is_found_or_unclear() {
-    let (mut chance, mut found) = (0, 0);
-    for seed in 0..100 {
+fn partial_age_limit_is_found_or_unclear(seeds: Range<u64>) {
+    let (mut chance, mut found, of) = (0, 0, runs(&seeds));
+    for seed in seeds {
         let mut random = Random(seed ^ 0x50A6E);
         let (age, percent) = (random.between(5 * S, 40 * S), random.one_of(&[40, 50, 60, 80]));
         let own_ages = Some(Own { percent, from_ns: age, to_ns: age + 1 });
         let ran = ran(&World { own_ages, ..aged(None, seed) }, &ages(60 * S));
-        chance += u32::from(check_none(&ran, 60 * S));
+        chance += u64::from(check_none(&ran, 60 * S));
         if let Some(died) = ran.outcome.died {
             let (low, high) = ends(&ran.outcome);
             assert!(low <= age && age <= high, "{low} {age} {high}: {:#?}", ran.outcome);
@@ -304,38 +317,38 @@ fn partial_age_limit_is_found_or_unclear() {
             assert_ne!(ran.outcome.verdict, Verdict::NotFound, "{:#?}", ran.outcome);
         }
     }
-    assert!(chance <= 2 && found >= 20, "{chance} called chance, {found} found, of 100");
+    assert!(is_rare(chance, of, 2), "{chance} of {of} called chance");
+    assert!(!is_many(of) || found * 5 >= of, "{found} of {of} found");
 }
 
 /// Ended when three had died of a limit: "3 connections died at ages without a pattern, as by chance (from 12.00 s to 12.00 s)".
-#[test]
-fn few_equal_age_deaths_are_not_chance() {
-    let mut told = 0;
-    for seed in 0..100 {
+fn few_equal_age_deaths_are_not_chance(seeds: Range<u64>) {
+    let (mut told, of) = (0, runs(&seeds));
+    for seed in seeds {
         let age = Random(seed ^ 0x3).between(4 * S, 50 * S);
         let stop_ns = Some(age + 9 * S);
         let ran = ran(&World { stop_ns, ..aged(Some(age), seed) }, &ages(60 * S));
         assert!(!check_none(&ran, 60 * S), "{:#?}", ran.outcome);
-        told += u32::from(ran.outcome.verdict == Verdict::Stopped && ran.outcome.dies_from_ns.is_some());
+        told += u64::from(ran.outcome.verdict == Verdict::Stopped && ran.outcome.dies_from_ns.is_some());
     }
-    assert!(told >= 50, "{told} of 100");
+    assert!(!is_many(of) || told * 2 >= of, "{told} of {of}");
 }
 
 /// Of a constant hazard it is said, in 97 of 100 cases, that it may be chance.
-#[test]
-fn deaths_by_chance_are_called_so() {
+fn deaths_by_chance_are_called_so(seeds: &Range<u64>) {
     for mean_s in [10, 30, 100] {
         let (mut called, mut of) = (0, 0);
-        for seed in 0..200 {
+        for seed in seeds.clone() {
             let world = World { mean_life_ns: Some(mean_s * S), ..aged(None, 5_000 * mean_s + seed) };
             let ran = ran(&world, &ages(60 * S));
             let chance = check_none(&ran, 60 * S);
             if ran.outcome.died.is_none() && ran.outcome.strays >= 3 {
-                called += u32::from(chance);
+                called += u64::from(chance);
                 of += 1;
             }
         }
-        assert!(of >= 100 && called * 100 >= of * 97, "{called} of {of} at a mean life of {mean_s} s");
+        assert!(!is_many(runs(seeds)) || of * 2 >= runs(seeds), "{of} with three deaths or more");
+        assert!(is_usual(called, of, 97), "{called} of {of} at a mean life of {mean_s} s");
     }
 }
 

@@ -6,11 +6,15 @@ use super::world::{Random, S, World, go_on, run_ages};
 use fathom_core::event::EventKind;
 use fathom_core::limits::{Limit, Output, Recorded, Verdict};
 use std::collections::BTreeMap;
+use std::ops::Range;
+
+tiers! {
+    killed_age_search_keeps_living_connections: 0..2, 0..20;
+}
 
 /// Killed after 40 s, before any connection had died, it left nothing: "holds nothing that a search for limits knew".
-#[test]
-fn killed_age_search_keeps_living_connections() {
-    for seed in 0..20 {
+fn killed_age_search_keeps_living_connections(seeds: Range<u64>) {
+    for seed in seeds {
         let mut random = Random(seed ^ 0xF10);
         let limit = random.between(30 * S, 80 * S);
         let ran = run_ages(&aged(Some(limit), seed), ages(90 * S));

@@ -3,6 +3,11 @@
 use super::world::{Fault, MS, Random, S, World, run};
 use super::{KINDS, ends, settings, world};
 use fathom_core::limits::{OneWay, Settings, Side, Verdict};
+use std::ops::Range;
+
+tiers! {
+    busy_host_still_finds_the_limit: 0..10, 0..400;
+}
 
 /// Now and then it does not run, for up to so long.
 fn busy(most_ns: u64, random: &mut Random) -> Vec<Fault> {
@@ -17,9 +22,8 @@ fn busy(most_ns: u64, random: &mut Random) -> Vec<Fault> {
 }
 
 /// Connections that were asked late, and died, are not held against others of the same length that were asked in time.
-#[test]
-fn busy_host_still_finds_the_limit() {
-    for seed in 0..400 {
+fn busy_host_still_finds_the_limit(seeds: Range<u64>) {
+    for seed in seeds {
         let mut random = Random(seed ^ 0xB05);
         let limit = random.between(S, 20 * S);
         let most_ns = random.one_of(&[50 * MS, 200 * MS, 500 * MS]);

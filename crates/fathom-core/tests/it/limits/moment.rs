@@ -3,11 +3,15 @@
 use super::world::{Fault, Kind, Random, S, World};
 use super::{ran, settings, world};
 use fathom_core::limits::Verdict;
+use std::ops::Range;
+
+tiers! {
+    single_idle_flush_is_no_limit: 0..4, 0..100;
+}
 
 /// "Idle limit between 55.49 s and 56.88 s", confirmed by a reserve that had been idle at that moment too.
-#[test]
-fn single_idle_flush_is_no_limit() {
-    for seed in 0..100 {
+fn single_idle_flush_is_no_limit(seeds: Range<u64>) {
+    for seed in seeds {
         let mut random = Random(seed ^ 0x0E);
         let at = random.between(5 * S, 300 * S);
         let idle = random.between(S, 6 * S);

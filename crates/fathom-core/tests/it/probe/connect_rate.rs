@@ -1,9 +1,9 @@
 //! Thousands of connections that are lost together, in virtual time: how they come back.
 
+use crate::world::{Fault, MS, Outcome, S, World};
 use fathom_core::event::EventKind;
 use fathom_core::probe::{Settings, Transport};
 use fathom_core::schedule::Pace;
-use crate::world::{Fault, MS, Outcome, S, World};
 
 fn thousands(connections: u32) -> Settings {
     let pace = Pace::Every(20 * S);
@@ -24,29 +24,33 @@ fn most_within(times: &[u64], window_ns: u64) -> usize {
     times.iter().enumerate().map(within).max().unwrap_or(0)
 }
 
+tiers! {
+    lost_connections_come_back_one_after_another: 300, 3_000;
+    schedule_waits_for_lanes_still_connecting: 300, 3_000;
+}
+
 /// 3,000 connections that a server's restart ended came back at 11,700 attempts a second, onto a server that had just
 /// risen.
-#[test]
-fn three_thousand_connections_come_back_one_after_another() {
+fn lost_connections_come_back_one_after_another(connections: u32) {
+    let both = 2 * connections as usize;
     for fault in [Fault::Reset, Fault::PeerDown(3 * S)] {
-        let outcome = World::new(thousands(3_000), 1).with([(20 * S, fault)]).run();
+        let outcome = World::new(thousands(connections), 1).with([(20 * S, fault)]).run();
         outcome.check_laws();
         let times = attempts(&outcome);
-        assert!(times.len() >= 6_000, "{fault:?}: {} attempts", times.len());
+        assert!(times.len() >= both, "{fault:?}: {} attempts", times.len());
         // 500 a second, and 50 after a while without any.
         for (window, most) in [(100 * MS, 50 + 50), (S, 500 + 50), (3 * S, 1_500 + 50)] {
             let seen = most_within(&times, window);
             assert!(seen <= most + 2, "{fault:?}: {seen} attempts in {window} ns");
         }
         let opened = |kind: &EventKind| matches!(kind, EventKind::ConnectionOpened { .. }).then_some(());
-        assert_eq!(outcome.of(opened).len(), 6_000, "{fault:?}: each is back, once");
+        assert_eq!(outcome.of(opened).len(), both, "{fault:?}: each is back, once");
     }
 }
 
 /// A schedule that began without those who had to wait for their turn would tell their samples as not sent.
-#[test]
-fn schedule_waits_for_lanes_still_connecting() {
-    let outcome = World::new(thousands(3_000), 1).run();
+fn schedule_waits_for_lanes_still_connecting(connections: u32) {
+    let outcome = World::new(thousands(connections), 1).run();
     outcome.check_laws();
     let skipped = |kind: &EventKind| matches!(kind, EventKind::ScheduleOverrun { .. }).then_some(());
     assert_eq!(outcome.of(skipped).len(), 0);

@@ -1,9 +1,11 @@
-//! A thousand runs in virtual time, with random protocols, schedules, worlds and faults: whatever happens, each sample
+//! Runs in virtual time, with random protocols, schedules, worlds and faults: whatever happens, each sample
 //! resolves once, each due is sent or told, each silence is one stall with one explanation, nothing happens later than it
 //! is due, what is told of connections that are gone changes nothing, and equal seeds give equal runs.
 
 mod script;
 
+use crate::chance::{is_many, runs};
+use crate::world::{Fault, MS, Outcome, Random, S, SILENCE_NS, START, World};
 use fathom_core::event::EventKind;
 use fathom_core::probe::{Settings, Transport};
 use fathom_core::sample::Sample;
@@ -12,8 +14,8 @@ use fathom_core::stall::TIMES_P99;
 use fathom_core::verdict::Fresh;
 use script::{EVERY_NS, Script, Speech, world_of};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Mutex;
-use crate::world::{Fault, MS, Outcome, Random, S, SILENCE_NS, START, World};
 
 /// Each due is a row or was told as not sent, and the run says how many there were.
 fn check_dues(script: &Script, outcome: &Outcome) {
@@ -291,37 +293,46 @@ fn count(script: &Script, outcome: &Outcome, recovered: bool, seen: &Mutex<BTree
     }
 }
 
-#[test]
-fn a_thousand_random_runs_keep_the_laws() {
-    let seeds = std::env::var("FATHOM_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
-    let first = std::env::var("FATHOM_FIRST_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+tiers! {
+    random_runs_keep_the_laws: &(1..21), &super::seeds();
+    equal_seeds_give_equal_runs: 1..5, 1..60;
+    input_for_closed_connections_changes_nothing: 1..6, 1..150;
+}
+
+/// A thousand; `FATHOM_SEEDS` and `FATHOM_FIRST_SEED` ask for others.
+fn seeds() -> Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let first = number("FATHOM_FIRST_SEED").unwrap_or(1);
+    first..first + number("FATHOM_SEEDS").unwrap_or(1_000)
+}
+
+fn random_runs_keep_the_laws(seeds: &Range<u64>) {
     let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let seen = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for worker in 0..workers {
             let seen = &seen;
             scope.spawn(move || {
-                (first..first + seeds).filter(|s| s % workers == worker).for_each(|seed| check(seed, seen));
+                seeds.clone().filter(|s| s % workers == worker).for_each(|seed| check(seed, seen));
             });
         }
     });
     let seen = seen.into_inner().expect("no test panicked with it");
-    eprintln!("{seeds} runs met: {seen:?}");
+    eprintln!("{} runs met: {seen:?}", runs(seeds));
     // Of these seeds it is known; what is rare may be missing from another thousand.
-    if (first, seeds) == (1, 1_000) {
+    if *seeds == (1..1_001) {
         let missed: Vec<_> = seen.iter().filter(|(_, times)| **times == 0).collect();
         assert!(missed.is_empty(), "the laws were never held against {missed:?}");
     }
 }
 
-#[test]
-fn equal_seeds_give_equal_runs() {
+fn equal_seeds_give_equal_runs(seeds: Range<u64>) {
     let run = |seed| {
         let (_, mut world) = world_of(seed);
         world.traces = true;
         world.run()
     };
-    for seed in 1..60 {
+    for seed in seeds {
         let (one, other) = (run(seed), run(seed));
         assert!(one == other, "seed {seed}");
         assert!(!one.trace.is_empty());
@@ -329,10 +340,9 @@ fn equal_seeds_give_equal_runs() {
 }
 
 /// A driver may still tell things of a connection that is gone: its number names no other.
-#[test]
-fn input_for_closed_connections_changes_nothing() {
-    let mut haunted = 0;
-    for seed in 1..150 {
+fn input_for_closed_connections_changes_nothing(seeds: Range<u64>) {
+    let (mut haunted, of) = (0, runs(&seeds));
+    for seed in seeds {
         let run = |haunting| {
             let (_, mut world) = world_of(seed);
             world.traces = true;
@@ -345,7 +355,7 @@ fn input_for_closed_connections_changes_nothing() {
         assert!(differs.is_none() && alone.trace.len() == other.trace.len(), "seed {seed}: {differs:?}");
         haunted += u64::from(alone.ordinals.len() > 2);
     }
-    assert!(haunted > 30, "{haunted} runs had connections that were gone");
+    assert!(!is_many(of) || haunted * 5 > of, "{haunted} of {of} runs had connections that were gone");
 }
 
 #[test]

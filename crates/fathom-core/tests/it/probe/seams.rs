@@ -1,6 +1,7 @@
 //! A run whose recording is rotated at every moment of a fault in turn: what the stories of both recordings say is what the story of
 //! one recording would, and the long round trips that came over the seam are not taken for a slow path.
 
+use crate::world::{Fault, MS, Outcome, S, START, World};
 use fathom_core::event::{Event, EventKind};
 use fathom_core::probe::Settings;
 use fathom_core::rotation::Tally;
@@ -10,7 +11,6 @@ use fathom_core::story::{Gatherer, Line, Measured, State, tell};
 use fathom_core::verdict::Verdict;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
-use crate::world::{Fault, MS, Outcome, S, START, World};
 
 /// What a recorder is given, in order.
 enum Given<'a> {
@@ -126,19 +126,26 @@ fn at_every_seam(fault: Fault, serial_ns: u64, peer_tells: bool) {
     assert!(tried > 300, "{tried} seams");
 }
 
-/// The seam lay between the first late echo and the others: the stall had ended in the one recording, and the other had round
-/// trips of seconds without a word of it, which it told as "round trips fell without a silence. Verdict: delayed".
-#[test]
-fn stall_verdict_survives_any_rotation_point() {
-    for (serial_ns, peer_tells) in [(0, false), (2 * MS, false), (5 * MS, true)] {
-        at_every_seam(Fault::Silence(3 * S), serial_ns, peer_tells);
-        at_every_seam(Fault::PeerPause(3 * S), serial_ns, peer_tells);
-    }
+type Row = (Fault, u64, bool);
+
+const STALLS: &[Row] = &[(Fault::Silence(3 * S), 2 * MS, false), (Fault::PeerPause(3 * S), 5 * MS, true)];
+const MORE_STALLS: &[Row] = &[
+    (Fault::Silence(3 * S), 0, false),
+    (Fault::PeerPause(3 * S), 0, false),
+    (Fault::PeerPause(3 * S), 2 * MS, false),
+    (Fault::Silence(3 * S), 5 * MS, true),
+];
+const HOST_PAUSES: &[Row] =
+    &[(Fault::LocalPause(3 * S), 0, false), (Fault::LocalPause(3 * S), 2 * MS, false)];
+
+tiers! {
+    verdict_survives_any_rotation_point: &[super::STALLS, super::HOST_PAUSES], &[super::MORE_STALLS];
 }
 
-#[test]
-fn host_pause_verdict_survives_any_rotation_point() {
-    for serial_ns in [0, 2 * MS] {
-        at_every_seam(Fault::LocalPause(3 * S), serial_ns, false);
+/// The seam lay between the first late echo and the others: the stall had ended in the one recording, and the other had round
+/// trips of seconds without a word of it, which it told as "round trips fell without a silence. Verdict: delayed".
+fn verdict_survives_any_rotation_point(rows: &[&[Row]]) {
+    for &(fault, serial_ns, peer_tells) in rows.iter().copied().flatten() {
+        at_every_seam(fault, serial_ns, peer_tells);
     }
 }

@@ -4,10 +4,10 @@ mod connecting;
 mod datagrams;
 mod hosts;
 mod silences;
+use crate::world::{Fault, MS, S, START, World};
 use fathom_core::event::EventKind;
 use fathom_core::probe::Settings;
 use fathom_core::schedule::Pace;
-use crate::world::{Fault, MS, S, START, World};
 
 fn every(interval_ns: u64, duration_ns: u64) -> Settings {
     Settings {
@@ -28,11 +28,14 @@ fn partly_written_last_message_ends_run() {
     assert!(outcome.ended_ns < START.mono_ns + 30 * S, "{}", outcome.ended_ns);
 }
 
+tiers! {
+    samples_due_near_the_end_are_sent: &[1, 10], &[1, 10, 1_000];
+}
+
 /// The probe's host does not run for the last milliseconds of a run: what fell due in it is still sent. The end used to
 /// come in the same turn, before the driver had sent: of 150,000 samples of ten thousand connections up to nine were not.
-#[test]
-fn samples_due_near_the_end_are_sent() {
-    for connections in [1, 10, 1_000] {
+fn samples_due_near_the_end_are_sent(connections: &[u32]) {
+    for &connections in connections {
         let settings = Settings { connections, ..every(u64::from(connections) * 100_000, S) };
         let pause = (S - MS, Fault::LocalPause(20 * MS));
         let outcome = World::new(settings, 1).with([pause]).run();

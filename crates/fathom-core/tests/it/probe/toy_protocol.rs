@@ -1,10 +1,10 @@
 //! A protocol of one's own in one file (`world/toy.rs`): a request of 10 bytes, an answer of 1,000.
 
+use crate::world::{Fault, MS, Outcome, S, World, toy};
 use fathom_core::event::EventKind;
 use fathom_core::probe::Settings;
 use fathom_core::schedule::Pace;
 use fathom_core::verdict::Fresh;
-use crate::world::{Fault, MS, Outcome, S, World, toy};
 
 fn settings(pace: Pace) -> Settings {
     Settings { pace, duration_ns: Some(10 * S), ..Settings::new(vec!["toy:1".into()]) }

@@ -157,38 +157,51 @@ fn worlds() -> impl Strategy<Value = World> {
         )
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: $cases, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The path is never sure for as long as the server may not have run. A look's answer may be four milliseconds on its way back
-    /// without being late.
-    #[test]
-    fn paused_server_is_never_the_path(world in worlds()) {
-        let split = world.split();
-        let (path, server) = (split.part(Party::Path), split.part(Party::Server));
-        prop_assert!(path.low_ns <= world.path_ns() + US, "path {}: {split:?}", world.path_ns());
-        prop_assert!(server.high_ns + US >= world.server_ns(), "server {}: {split:?}", world.server_ns());
-        // Nor is the server for as long as the path may have lost the answer, again and again (a path that lets nothing large through): but
-        // for how late the last look came that saw it work.
-        let late_ns = 5 * MS;
-        prop_assert!(server.low_ns <= world.server_ns() + late_ns, "server {}: {split:?}", world.server_ns());
-        prop_assert!(path.high_ns + late_ns >= world.path_ns(), "path {}: {split:?}", world.path_ns());
-        let mut verdict = Verdict::default();
-        verdict.add(&split);
-        if world.server_ns() > world.path_ns() {
-            prop_assert_ne!(verdict.most(), (Some(Party::Path), Confidence::High), "{:?}", split);
+            /// The path is never sure for as long as the server may not have run. A look's answer may be four milliseconds on its way back
+            /// without being late.
+            #[test]
+            fn paused_server_is_never_the_path(world in worlds()) {
+                let split = world.split();
+                let (path, server) = (split.part(Party::Path), split.part(Party::Server));
+                prop_assert!(path.low_ns <= world.path_ns() + US, "path {}: {split:?}", world.path_ns());
+                prop_assert!(server.high_ns + US >= world.server_ns(), "server {}: {split:?}", world.server_ns());
+                // Nor is the server for as long as the path may have lost the answer, again and again (a path that lets nothing large through): but
+                // for how late the last look came that saw it work.
+                let late_ns = 5 * MS;
+                prop_assert!(server.low_ns <= world.server_ns() + late_ns, "server {}: {split:?}", world.server_ns());
+                prop_assert!(path.high_ns + late_ns >= world.path_ns(), "path {}: {split:?}", world.path_ns());
+                let mut verdict = Verdict::default();
+                verdict.add(&split);
+                if world.server_ns() > world.path_ns() {
+                    prop_assert_ne!(verdict.most(), (Some(Party::Path), Confidence::High), "{:?}", split);
+                }
+            }
+
+            /// And it is found where the server says that it ran: the answer was lost, and looks came soon back.
+            #[test]
+            fn an_answer_that_was_lost_is_still_found(world in worlds()) {
+                let looks = world.looks.iter().map(|[_, taken, read, _]| [0, *taken, *read, 0]).collect();
+                let world = World { stall_ns: 0, work_ns: 5 * MS, again_ns: world.again_ns.max(500 * MS), says_since: true, looks, ..world };
+                let split = world.split();
+                // Later looks are less sure of since when it is done: what was seen once is believed.
+                prop_assert!(split.part(Party::Path).ns + 100 * MS >= world.again_ns, "{:?}", split);
+            }
         }
-    }
+    };
+}
 
-    /// And it is found where the server says that it ran: the answer was lost, and looks came soon back.
-    #[test]
-    fn an_answer_that_was_lost_is_still_found(world in worlds()) {
-        let looks = world.looks.iter().map(|[_, taken, read, _]| [0, *taken, *read, 0]).collect();
-        let world = World { stall_ns: 0, work_ns: 5 * MS, again_ns: world.again_ns.max(500 * MS), says_since: true, looks, ..world };
-        let split = world.split();
-        // Later looks are less sure of since when it is done: what was seen once is believed.
-        prop_assert!(split.part(Party::Path).ns + 100 * MS >= world.again_ns, "{:?}", split);
-    }
+laws!(400);
+
+mod acceptance {
+    use super::*;
+
+    laws!(3_000);
 }
 
 /// A protocol whose server does not say since when: no more than that it has no request is known of it.

@@ -91,12 +91,15 @@ fn bound_of_overlapping_events_is_exact() {
     }
 }
 
-/// Whatever happens.
-#[test]
-fn nobody_answers_more_than_could_be() {
+tiers! {
+    answers_never_exceed_the_bound: 10, 80;
+}
+
+/// So many worlds, one after the other from the same numbers.
+fn answers_never_exceed_the_bound(worlds: u64) {
     let mut below = numbers(11);
     let mut unservable = 0;
-    for _ in 0..80 {
+    for _ in 0..worlds {
         let mut events = String::new();
         for _ in 0..2 + below(4) {
             let (at, lasts) = (below(40_000), 500 + below(20_000));
@@ -132,7 +135,8 @@ fn nobody_answers_more_than_could_be() {
         assert!(answered <= 200 - bound, "{answered} were answered, {bound} could not be: {events}");
         unservable += bound;
     }
-    assert!(unservable > 1_000, "hardly anything was out of reach: {unservable}");
+    let least = if worlds < 80 { 0 } else { 1_000 };
+    assert!(unservable > least, "hardly anything was out of reach: {unservable}");
 }
 
 /// Nothing listens until the last of two restarts is over.

@@ -68,7 +68,7 @@ fn unknown_packet_can_be_answered_with_reset() {
 }
 
 #[test]
-fn whose_packets_count_is_configured() {
+fn counted_direction_is_configured() {
     for (counts, client_keeps, server_keeps) in [
         ("either", true, true),
         ("originator", true, false),
@@ -137,7 +137,7 @@ fn rules_may_have_limits_of_their_own() {
 }
 
 #[test]
-fn one_end_alone_may_be_told() {
+fn only_one_end_may_be_reset() {
     for (on_expiry, to_client) in [("reset-originator", true), ("reset-responder", false)] {
         let mut bench = bench(&format!("idle = '1m'\non-expiry = '{on_expiry}'"));
         let talk = talk(&mut bench);

@@ -56,89 +56,104 @@ fn slow_deadline(counts: Counts, limit: u64, [originator, responder]: [u64; 2]) 
         }
 }
 
-proptest! {
-    /// Flows are forgotten at their deadlines, not before and not after, whatever comes between; and the table never holds
-    /// more than it may.
-    #[test]
-    fn flows_are_forgotten_at_their_deadlines(steps in proptest::collection::vec(step(), 1..200), counts in counts(),
-                                              capacity in 1_usize..14) {
-        let limits = IdleLimits { counts, ..IdleLimits::established(30) };
-        let mut table = FlowTable::new(limits, capacity);
-        let (mut slow, mut limit, mut now) = (Slow::new(), 30, 1_000);
-        let ack = segment(Flags::ACK, 1, 1, 0);
-        for step in steps {
-            match step {
-                Step::Packet(number, originator) => {
-                    let forward = numbered(number);
-                    if let Some((slot, side)) = table.find(&if originator { forward } else { forward.reversed() }) {
-                        prop_assert_eq!(side == Side::Originator, originator);
-                        table.pass(now, slot, side, Some(&ack));
-                        slow.get_mut(&number).expect("known here too")[usize::from(!originator)] = now;
-                    } else if originator {
-                        let first = (Side::Originator, Some(&ack));
-                        let opened = table.open(now, (forward, forward.reversed()), first, None, number);
-                        prop_assert_eq!(opened.is_some(), slow.len() < capacity);
-                        if opened.is_some() {
-                            slow.insert(number, [now; 2]);
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases($cases))]
+
+            /// Flows are forgotten at their deadlines, not before and not after, whatever comes between; and the table never holds
+            /// more than it may.
+            #[test]
+            fn flows_are_forgotten_at_their_deadlines(steps in proptest::collection::vec(step(), 1..200), counts in counts(),
+                                                      capacity in 1_usize..14) {
+                let limits = IdleLimits { counts, ..IdleLimits::established(30) };
+                let mut table = FlowTable::new(limits, capacity);
+                let (mut slow, mut limit, mut now) = (Slow::new(), 30, 1_000);
+                let ack = segment(Flags::ACK, 1, 1, 0);
+                for step in steps {
+                    match step {
+                        Step::Packet(number, originator) => {
+                            let forward = numbered(number);
+                            if let Some((slot, side)) = table.find(&if originator { forward } else { forward.reversed() }) {
+                                prop_assert_eq!(side == Side::Originator, originator);
+                                table.pass(now, slot, side, Some(&ack));
+                                slow.get_mut(&number).expect("known here too")[usize::from(!originator)] = now;
+                            } else if originator {
+                                let first = (Side::Originator, Some(&ack));
+                                let opened = table.open(now, (forward, forward.reversed()), first, None, number);
+                                prop_assert_eq!(opened.is_some(), slow.len() < capacity);
+                                if opened.is_some() {
+                                    slow.insert(number, [now; 2]);
+                                }
+                            }
+                        }
+                        Step::Wait(ns) => {
+                            for now in now + 1..=now + ns {
+                                let mut expired = Vec::new();
+                                // As the world does: only when the table says so.
+                                if table.next_due_ns().is_some_and(|due_ns| due_ns <= now) {
+                                    expired.extend(std::iter::from_fn(|| table.expire(now)).map(|entry| entry.data));
+                                }
+                                expired.sort_unstable();
+                                let due = |heard: &[u64; 2]| slow_deadline(counts, limit, *heard) <= now;
+                                let gone: Vec<_> = slow.iter().filter(|(_, heard)| due(heard)).map(|(n, _)| *n).collect();
+                                prop_assert_eq!(&expired, &gone);
+                                slow.retain(|_, heard| !due(heard));
+                            }
+                            now += ns;
+                        }
+                        Step::Limit(ns) => {
+                            limit = ns;
+                            table.set_established_ns(ns);
+                            // What a shorter limit has overtaken goes at once.
+                            let gone = std::iter::from_fn(|| table.expire(now)).count();
+                            let before = slow.len();
+                            slow.retain(|_, heard| slow_deadline(counts, limit, *heard) > now);
+                            prop_assert_eq!(gone, before - slow.len());
+                        }
+                        Step::Forget => {
+                            let gone = table.remove_where(|entry| entry.data % 2 == 0);
+                            prop_assert!(gone.iter().all(|entry| slow.remove(&entry.data).is_some()));
+                            prop_assert!(slow.keys().all(|number| number % 2 == 1));
                         }
                     }
-                }
-                Step::Wait(ns) => {
-                    for now in now + 1..=now + ns {
-                        let mut expired = Vec::new();
-                        // As the world does: only when the table says so.
-                        if table.next_due_ns().is_some_and(|due_ns| due_ns <= now) {
-                            expired.extend(std::iter::from_fn(|| table.expire(now)).map(|entry| entry.data));
-                        }
-                        expired.sort_unstable();
-                        let due = |heard: &[u64; 2]| slow_deadline(counts, limit, *heard) <= now;
-                        let gone: Vec<_> = slow.iter().filter(|(_, heard)| due(heard)).map(|(n, _)| *n).collect();
-                        prop_assert_eq!(&expired, &gone);
-                        slow.retain(|_, heard| !due(heard));
-                    }
-                    now += ns;
-                }
-                Step::Limit(ns) => {
-                    limit = ns;
-                    table.set_established_ns(ns);
-                    // What a shorter limit has overtaken goes at once.
-                    let gone = std::iter::from_fn(|| table.expire(now)).count();
-                    let before = slow.len();
-                    slow.retain(|_, heard| slow_deadline(counts, limit, *heard) > now);
-                    prop_assert_eq!(gone, before - slow.len());
-                }
-                Step::Forget => {
-                    let gone = table.remove_where(|entry| entry.data % 2 == 0);
-                    prop_assert!(gone.iter().all(|entry| slow.remove(&entry.data).is_some()));
-                    prop_assert!(slow.keys().all(|number| number % 2 == 1));
+                    prop_assert_eq!(table.len(), slow.len());
+                    prop_assert!(table.len() <= capacity);
                 }
             }
-            prop_assert_eq!(table.len(), slow.len());
-            prop_assert!(table.len() <= capacity);
-        }
-    }
 
-    /// The sequence number of a RST is the end of the furthest data, in whatever order it came and wherever it wraps.
-    #[test]
-    fn a_reset_bears_the_next_number(start in any::<u32>(), lengths in proptest::collection::vec(1_u32..2_000, 1..20),
-                                     swaps in proptest::collection::vec(any::<prop::sample::Index>(), 0..10)) {
-        let mut segments = Vec::new();
-        let mut next = start;
-        for length in lengths {
-            segments.push(segment(Flags::ACK, next, 42, length));
-            next = next.wrapping_add(length);
+            /// The sequence number of a RST is the end of the furthest data, in whatever order it came and wherever it wraps.
+            #[test]
+            fn a_reset_bears_the_next_number(start in any::<u32>(), lengths in proptest::collection::vec(1_u32..2_000, 1..20),
+                                             swaps in proptest::collection::vec(any::<prop::sample::Index>(), 0..10)) {
+                let mut segments = Vec::new();
+                let mut next = start;
+                for length in lengths {
+                    segments.push(segment(Flags::ACK, next, 42, length));
+                    next = next.wrapping_add(length);
+                }
+                for swap in swaps {
+                    let at = swap.index(segments.len());
+                    segments.swap(0, at);
+                }
+                let mut track = Track::new(Protocol::Tcp, Side::Originator, Some(&segments[0]));
+                for segment in &segments[1..] {
+                    track.observe(Side::Originator, Some(segment));
+                }
+                prop_assert_eq!(track.reset_to(Side::Responder), Some((next, Some(42))));
+                prop_assert_eq!(track.reset_to(Side::Originator), Some((42, Some(next))));
+            }
         }
-        for swap in swaps {
-            let at = swap.index(segments.len());
-            segments.swap(0, at);
-        }
-        let mut track = Track::new(Protocol::Tcp, Side::Originator, Some(&segments[0]));
-        for segment in &segments[1..] {
-            track.observe(Side::Originator, Some(segment));
-        }
-        prop_assert_eq!(track.reset_to(Side::Responder), Some((next, Some(42))));
-        prop_assert_eq!(track.reset_to(Side::Originator), Some((42, Some(next))));
-    }
+    };
+}
+
+laws!(80);
+
+mod acceptance {
+    use super::*;
+
+    laws!(256);
 }
 
 fn states(steps: &[(Side, Flags)]) -> Vec<State> {

@@ -315,7 +315,7 @@ fn health(bench: &Bench<LoadBalancer>) -> [bool; 2] {
 }
 
 #[test]
-fn probes_find_out_who_lives() {
+fn probes_find_living_backends() {
     let mut bench = probed(DeadBackend::Keep);
     assert_eq!(bench.stage.addresses().len(), 2);
     assert_eq!(round(&mut bench, &["a", "b"], &[]).len(), 2);
@@ -424,44 +424,57 @@ fn a_client_may_stay_with_its_backend() {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases($cases))]
 
-    /// Whatever two ends say through the balancer arrives as they said it, but for the address, and in order; and what the
-    /// balancer does is the same in every run.
-    #[test]
-    fn what_passes_is_what_was_said(data in proptest::collection::vec((any::<bool>(), 0_usize..300, 0_u64..SECOND / 500), 1..40),
-                                    ipv6 in any::<bool>()) {
-        let config = LoadBalancerConfig {
-            address: if ipv6 { "fd00::100" } else { "10.0.0.100" }.parse().expect("an address"),
-            backends: if ipv6 { vec!["fd00::a".into(), "fd00::b".into()] } else { vec!["a".into(), "b".into()] },
-            idle: IdleLimits::established(SECOND),
-            transit: toml::from_str::<BTreeMap<String, _>>("t = { mean = '1ms', sd = '2ms' }").expect("valid")["t"],
-            ..config()
-        };
-        let run = || {
-            let mut bench = bench(config.clone());
-            let client = if ipv6 { flow("[fd00::1]:4000", "[fd00::100]:80") } else { client(4_000) };
-            let mut talk = Talk::open(&mut bench, client);
-            let mut left_ns = [0; 2];
-            for (from_client, length, wait_ns) in &data {
-                bench.pass(*wait_ns);
-                let said = vec![*length as u8; *length];
-                let outcome = if *from_client {
-                    talk.client_sends(&mut bench, &said)
-                } else {
-                    talk.server_sends(&mut bench, &said)
+            /// Whatever two ends say through the balancer arrives as they said it, but for the address, and in order; and what the
+            /// balancer does is the same in every run.
+            #[test]
+            fn what_passes_is_what_was_said(data in proptest::collection::vec((any::<bool>(), 0_usize..300, 0_u64..SECOND / 500), 1..40),
+                                            ipv6 in any::<bool>()) {
+                let config = LoadBalancerConfig {
+                    address: if ipv6 { "fd00::100" } else { "10.0.0.100" }.parse().expect("an address"),
+                    backends: if ipv6 { vec!["fd00::a".into(), "fd00::b".into()] } else { vec!["a".into(), "b".into()] },
+                    idle: IdleLimits::established(SECOND),
+                    transit: toml::from_str::<BTreeMap<String, _>>("t = { mean = '1ms', sd = '2ms' }").expect("valid")["t"],
+                    ..config()
                 };
-                let Outcome::Forwarded(packet, transit_ns) = outcome else { panic!("{outcome:?}") };
-                let expected = if *from_client { talk.server } else { talk.client }.reversed();
-                assert_eq!(packet.flow(), expected);
-                assert!(packet.bytes().ends_with(&said));
-                let left_ns = &mut left_ns[usize::from(*from_client)];
-                assert!(bench.now_ns + transit_ns >= *left_ns, "it overtook the packet before it");
-                *left_ns = bench.now_ns + transit_ns;
+                let run = || {
+                    let mut bench = bench(config.clone());
+                    let client = if ipv6 { flow("[fd00::1]:4000", "[fd00::100]:80") } else { client(4_000) };
+                    let mut talk = Talk::open(&mut bench, client);
+                    let mut left_ns = [0; 2];
+                    for (from_client, length, wait_ns) in &data {
+                        bench.pass(*wait_ns);
+                        let said = vec![*length as u8; *length];
+                        let outcome = if *from_client {
+                            talk.client_sends(&mut bench, &said)
+                        } else {
+                            talk.server_sends(&mut bench, &said)
+                        };
+                        let Outcome::Forwarded(packet, transit_ns) = outcome else { panic!("{outcome:?}") };
+                        let expected = if *from_client { talk.server } else { talk.client }.reversed();
+                        assert_eq!(packet.flow(), expected);
+                        assert!(packet.bytes().ends_with(&said));
+                        let left_ns = &mut left_ns[usize::from(*from_client)];
+                        assert!(bench.now_ns + transit_ns >= *left_ns, "it overtook the packet before it");
+                        *left_ns = bench.now_ns + transit_ns;
+                    }
+                    (left_ns, bench.truth)
+                };
+                prop_assert_eq!(run(), run());
             }
-            (left_ns, bench.truth)
-        };
-        prop_assert_eq!(run(), run());
-    }
+        }
+    };
+}
+
+laws!(16);
+
+mod acceptance {
+    use super::*;
+
+    laws!(48);
 }

@@ -171,42 +171,57 @@ fn echoes_are_translated_by_their_identifier() {
     assert_eq!(outer, [7, 8], "the same identifier of two hosts becomes two");
 }
 
-proptest! {
-    /// Two flows never share an outer port towards one destination, and what comes back finds the end that asked.
-    #[test]
-    fn a_mapping_is_one_to_one(packets in proptest::collection::vec((0_u8..4, 0_u16..6, 0_u8..3, 0_u64..90), 1..150),
-                               cool_down in 0_u64..100) {
-        let mut bench = bench(&format!("ports = [1024, 1033]\ncool-down = '{cool_down}s'"));
-        let mut open: BTreeMap<Flow, Flow> = BTreeMap::new();
-        for (host, port, destination, wait) in packets {
-            bench.pass(wait * SECOND);
-            let forgotten: Vec<_> = bench.truth.drain(..).filter_map(|truth| match truth.what {
-                What::FlowForgotten { flow, .. } => Some(flow),
-                _ => None,
-            }).collect();
-            for flow in forgotten {
-                prop_assert!(open.remove(&flow).is_some(), "{flow} was not known");
-            }
-            let sent = flow(&format!("10.0.0.{host}:{}", 4_000 + port), &format!("198.51.100.{destination}:443"));
-            match bench.packet(tcp(sent, 1, 0, Flags::SYN, &[])) {
-                Outcome::Forwarded(packet, _) => {
-                    let outer = packet.flow();
-                    prop_assert_eq!(outer.destination, sent.destination);
-                    if let Some(known) = open.insert(sent, outer) {
-                        prop_assert_eq!(known, outer, "a mapping stays as long as its flow");
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases($cases))]
+
+            /// Two flows never share an outer port towards one destination, and what comes back finds the end that asked.
+            #[test]
+            fn a_mapping_is_one_to_one(packets in proptest::collection::vec((0_u8..4, 0_u16..6, 0_u8..3, 0_u64..90), 1..150),
+                                       cool_down in 0_u64..100) {
+                let mut bench = bench(&format!("ports = [1024, 1033]\ncool-down = '{cool_down}s'"));
+                let mut open: BTreeMap<Flow, Flow> = BTreeMap::new();
+                for (host, port, destination, wait) in packets {
+                    bench.pass(wait * SECOND);
+                    let forgotten: Vec<_> = bench.truth.drain(..).filter_map(|truth| match truth.what {
+                        What::FlowForgotten { flow, .. } => Some(flow),
+                        _ => None,
+                    }).collect();
+                    for flow in forgotten {
+                        prop_assert!(open.remove(&flow).is_some(), "{flow} was not known");
                     }
-                    let twice = open.values().filter(|other| **other == outer).count();
-                    prop_assert_eq!(twice, 1, "{} is used twice", outer);
-                    let back = bench.packet(packet.syn_ack_for(5).expect("a SYN")).packet();
-                    prop_assert_eq!(back.flow(), sent.reversed());
-                }
-                outcome => {
-                    prop_assert_eq!(outcome, Outcome::Dropped(DropReason::NoPort));
-                    let used = open.keys().filter(|flow| flow.destination == sent.destination).count();
-                    prop_assert!(cool_down > 0 || used == 10, "{used} of 10 ports are used");
+                    let sent = flow(&format!("10.0.0.{host}:{}", 4_000 + port), &format!("198.51.100.{destination}:443"));
+                    match bench.packet(tcp(sent, 1, 0, Flags::SYN, &[])) {
+                        Outcome::Forwarded(packet, _) => {
+                            let outer = packet.flow();
+                            prop_assert_eq!(outer.destination, sent.destination);
+                            if let Some(known) = open.insert(sent, outer) {
+                                prop_assert_eq!(known, outer, "a mapping stays as long as its flow");
+                            }
+                            let twice = open.values().filter(|other| **other == outer).count();
+                            prop_assert_eq!(twice, 1, "{} is used twice", outer);
+                            let back = bench.packet(packet.syn_ack_for(5).expect("a SYN")).packet();
+                            prop_assert_eq!(back.flow(), sent.reversed());
+                        }
+                        outcome => {
+                            prop_assert_eq!(outcome, Outcome::Dropped(DropReason::NoPort));
+                            let used = open.keys().filter(|flow| flow.destination == sent.destination).count();
+                            prop_assert!(cool_down > 0 || used == 10, "{used} of 10 ports are used");
+                        }
+                    }
+                    prop_assert_eq!(bench.stage.status().flows, open.len());
                 }
             }
-            prop_assert_eq!(bench.stage.status().flows, open.len());
         }
-    }
+    };
+}
+
+laws!(80);
+
+mod acceptance {
+    use super::*;
+
+    laws!(256);
 }

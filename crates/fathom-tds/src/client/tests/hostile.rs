@@ -110,7 +110,7 @@ fn many_empty_column_lists_need_little_stack() {
 }
 
 #[test]
-fn a_handshake_that_is_none_is_told() {
+fn invalid_handshake_is_an_error() {
     let mut client = Client::new(login(4_096), Wanted::Everything, Some(tls()));
     client.received(&reply(&crate::codec::prelogin::answer(true), 4_096)).unwrap();
     assert_eq!(client.event(), Ok(None));
@@ -118,45 +118,58 @@ fn a_handshake_that_is_none_is_told() {
     assert!(matches!(trouble, Some(Trouble::Handshake(_))), "{trouble:?}");
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases($cases))]
 
-    /// Whatever comes, in whatever state and pieces, is read, waited for or refused; and in the same way however it is cut.
-    #[test]
-    fn no_bytes_break_a_client(
-        bytes in prop::collection::vec(any::<u8>(), 0..400), state in 0_u8..3, packed in any::<bool>(), pieces in prop::collection::vec(1_usize..90, 1..5),
-    ) {
-        let client = || match state {
-            0 => Client::new(login(4_096), Wanted::IfOffered, Some(tls())),
-            1 => asked(),
-            _ => {
-                let mut client = asked();
-                client.keep_rows(true);
-                client.stop().unwrap();
-                client
+            /// Whatever comes, in whatever state and pieces, is read, waited for or refused; and in the same way however it is cut.
+            #[test]
+            fn no_bytes_break_a_client(
+                bytes in prop::collection::vec(any::<u8>(), 0..400), state in 0_u8..3, packed in any::<bool>(), pieces in prop::collection::vec(1_usize..90, 1..5),
+            ) {
+                let client = || match state {
+                    0 => Client::new(login(4_096), Wanted::IfOffered, Some(tls())),
+                    1 => asked(),
+                    _ => {
+                        let mut client = asked();
+                        client.keep_rows(true);
+                        client.stop().unwrap();
+                        client
+                    }
+                };
+                let bytes = if packed { reply(&bytes, 512) } else { bytes };
+                let whole = outcome(&mut client(), &bytes, &[bytes.len().max(1)]);
+                let cut = outcome(&mut client(), &bytes, &pieces);
+                prop_assert_eq!(whole, cut);
             }
-        };
-        let bytes = if packed { reply(&bytes, 512) } else { bytes };
-        let whole = outcome(&mut client(), &bytes, &[bytes.len().max(1)]);
-        let cut = outcome(&mut client(), &bytes, &pieces);
-        prop_assert_eq!(whole, cut);
-    }
 
-    /// A reply of which some bytes are others.
-    #[test]
-    fn no_change_of_a_reply_breaks_a_client(
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), pieces in prop::collection::vec(1_usize..200, 1..5),
-    ) {
-        let mut bytes = reply(&whole(), 512);
-        for (at, byte) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
+            /// A reply of which some bytes are others.
+            #[test]
+            fn no_change_of_a_reply_breaks_a_client(
+                changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), pieces in prop::collection::vec(1_usize..200, 1..5),
+            ) {
+                let mut bytes = reply(&whole(), 512);
+                for (at, byte) in changes {
+                    let at = at.index(bytes.len());
+                    bytes[at] = byte;
+                }
+                let at_once = outcome(&mut asked(), &bytes, &[bytes.len()]);
+                for together in [false, true] {
+                    prop_assert_eq!(&at_once, &outcome_of(&mut asked(), &bytes, &pieces, together));
+                }
+            }
         }
-        let at_once = outcome(&mut asked(), &bytes, &[bytes.len()]);
-        for together in [false, true] {
-            prop_assert_eq!(&at_once, &outcome_of(&mut asked(), &bytes, &pieces, together));
-        }
-    }
+    };
+}
+
+laws!(300);
+
+mod acceptance {
+    use super::*;
+
+    laws!(2_000);
 }
 
 #[test]

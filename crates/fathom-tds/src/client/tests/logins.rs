@@ -69,7 +69,7 @@ fn the_size_that_was_asked_for_is_granted() {
 }
 
 #[test]
-fn who_wants_encryption_has_it_or_goes() {
+fn required_encryption_is_kept_or_refused() {
     for (wanted, encrypts, expected) in [
         (Wanted::Nothing, false, Ok(Encrypted::Nothing)),
         (Wanted::Nothing, true, Ok(Encrypted::Nothing)),

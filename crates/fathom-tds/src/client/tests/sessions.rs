@@ -224,25 +224,40 @@ fn one_question_at_a_time() {
     assert_eq!(client.ask("y"), Err(Trouble::NotReady));
 }
 
-proptest! {
-    /// Of any result, in packets of any size, encrypted or not, in whatever pieces it comes: every row is read once, the end counts
-    /// them, and what came on the wire is cut as it was granted.
-    #[test]
-    fn every_row_is_read_once(
-        count in 0_u32..300, letters in 0_u16..700, packet in 512_u16..9_000, piece in 1_usize..6_000, encrypts in any::<bool>(),
-    ) {
-        let mut pair = Pair::logged_in(packet, encrypts, piece);
-        for asked in 1..=2 {
-            let events = pair.ask(&format!("SELECT * FROM fathom_rows({count}, {letters})"));
-            prop_assert_eq!(rows(&events), count as usize);
-            let end = [Event::Done { rows: Some(count.into()), failed: false }, Event::Over { stopped: false }];
-            prop_assert_eq!(&events[count as usize..], &end[..]);
-            // Two columns' descriptions: 3, then 6 + 1 + 3 and 6 + 8 + 9 bytes; 7 a row; 13 the end.
-            let tokens = 36 + u64::from(count) * (7 + u64::from(letters)) + 13;
-            let packets = tokens.div_ceil(u64::from(packet) - 8);
-            let counts = pair.client.counts();
-            prop_assert!(keeps_the_law(counts, packet), "{:?}", counts);
-            prop_assert_eq!((counts.packets, counts.bytes), (asked * packets, asked * (tokens + 8 * packets)));
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases($cases))]
+
+            /// Of any result, in packets of any size, encrypted or not, in whatever pieces it comes: every row is read once, the end counts
+            /// them, and what came on the wire is cut as it was granted.
+            #[test]
+            fn every_row_is_read_once(
+                count in 0_u32..300, letters in 0_u16..700, packet in 512_u16..9_000, piece in 1_usize..6_000, encrypts in any::<bool>(),
+            ) {
+                let mut pair = Pair::logged_in(packet, encrypts, piece);
+                for asked in 1..=2 {
+                    let events = pair.ask(&format!("SELECT * FROM fathom_rows({count}, {letters})"));
+                    prop_assert_eq!(rows(&events), count as usize);
+                    let end = [Event::Done { rows: Some(count.into()), failed: false }, Event::Over { stopped: false }];
+                    prop_assert_eq!(&events[count as usize..], &end[..]);
+                    // Two columns' descriptions: 3, then 6 + 1 + 3 and 6 + 8 + 9 bytes; 7 a row; 13 the end.
+                    let tokens = 36 + u64::from(count) * (7 + u64::from(letters)) + 13;
+                    let packets = tokens.div_ceil(u64::from(packet) - 8);
+                    let counts = pair.client.counts();
+                    prop_assert!(keeps_the_law(counts, packet), "{:?}", counts);
+                    prop_assert_eq!((counts.packets, counts.bytes), (asked * packets, asked * (tokens + 8 * packets)));
+                }
+            }
         }
-    }
+    };
+}
+
+laws!(40);
+
+mod acceptance {
+    use super::*;
+
+    laws!(256);
 }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_told_in_words() {
+    fn sort_order_is_named_in_words() {
         let text = |by, turned| Sort { by, turned }.text();
         assert_eq!(text(By::Given, false), None);
         assert_eq!(text(By::P99, false).as_deref(), Some("p99, largest first"));

@@ -229,7 +229,7 @@ fn clear_spares_process_with_reused_pid() {
 }
 
 #[test]
-fn how_it_ended_is_told_as_it_was() {
+fn exit_is_reported_as_it_was() {
     let host = Host::new();
     host.reflector("killed");
     host.process("killed", "program").kill().unwrap();

@@ -94,6 +94,17 @@ const MISTAKES: &[(&str, &str, i32)] = &[
     ("recording verify .", "holds no recording", 1),
     ("recording verify", "<DIR>", 2),
     ("recording export r --format xml", "parquet", 2),
+    ("probe 127.0.0.1:1 --no-record --textfile no-such-directory/x.prom", "no-such-directory/x.prom", 1),
+    ("probe h --no-record --textfile x.txt", ".prom", 2),
+    ("probe h --no-record --on-event no-such-program", "no such program", 2),
+    ("probe h --no-record --interval-report 10ms", "--plain", 2),
+    ("probe h --no-record --interval-report 1s --plain", "cannot be used with", 2),
+    ("probe h --rotate 1d --keep 1h", "keep at least one", 2),
+    ("probe h --keep 1d", "--rotate", 2),
+    ("probe h --rotate 10ms", "1s at the least", 2),
+    ("probe h --rotate 1d --no-record", "cannot be used with", 2),
+    ("probe h --log loud", "as in info,fathom_core=trace", 2),
+    ("probe 127.0.0.1 --log-file no/such/log", "--log-file", 1),
 ];
 
 #[test]

@@ -1,12 +1,12 @@
 //! Where a recording comes from: which host, by which command, and what its figures may not be taken for.
 
-use serde_json::Value;
-use std::path::Path;
-use std::process::Command;
 use crate::support::probe::{Outcome, Probe, fathom};
 use crate::support::reflector::Echo;
 use crate::support::rows::manifest;
 use crate::support::{FATHOM, must, skip};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
 
 /// Runs a probe, with these variables of its environment.
 fn probe(home: &Path, words: &[&str], variables: &[(&str, &str)]) -> Outcome {

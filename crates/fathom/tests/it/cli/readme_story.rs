@@ -1,12 +1,12 @@
 //! README's answer to "is it the network?": its commands are run, and each line that it shows of their output comes, in that
 //! order. Numbers, times and the recording's name are each run's own.
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::thread;
 use crate::support::probe::{Probe, fathom, wait_for_events};
 use crate::support::reflector::Echo;
 use crate::support::rows::has_kind;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::thread;
 
 /// What README writes after each prompt: the command, and the lines that it shows.
 fn told() -> Vec<(String, Vec<String>)> {
@@ -76,6 +76,9 @@ fn is_it_the_network() {
     reflector.signal("STOP");
     wait_for_events(&dir, "a stall", |events| has_kind(events, "stall.began"));
     reflector.signal("CONT");
+    // What README shows lasts longer.
+    wait_for_events(&dir, "its verdict", |events| has_kind(events, "connection.explained"));
+    running.signal("INT");
     let outcome = running.finish();
     shows(probe, stalls, &(outcome.err + &outcome.out));
 

@@ -1,18 +1,19 @@
-//! `--key`: who does not know the secret is not answered, stamped or told anything; who knows it is.
+//! `--key`: only clients that know the secret are answered and stamped.
 
-use fathom_wire::{About, HEADER_LEN, Secret};
-use crate::support::keyed::{Keyed, SECRET, count, frame, home, is_answered, is_stamped, key_file, question, secret};
-use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use crate::support::keyed::{
+    Keyed, SECRET, count, frame, home, is_answered, is_stamped, key_file, question, secret,
+};
 use crate::support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use crate::support::reflector::Echo;
 use crate::support::rows::{Events, of_kind, rows};
 use crate::support::{FATHOM, Kept, PATIENCE, signal};
+use fathom_wire::{About, HEADER_LEN, Secret};
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
 
 #[test]
 fn keyed_probe_is_stamped_at_any_size() {
@@ -83,13 +84,13 @@ fn wrong_or_missing_key_gets_no_answer() {
     assert_eq!((count(&served, "bytes"), count(&served, "messages_stamped")), (0, 0), "{served}");
 }
 
-/// A run that has no end is told while it goes on, once, however often it connects again; also where nothing else is shown.
+/// An endless run suggests the key while it goes on, once, however often it connects again; also where nothing else is shown.
 #[test]
 fn endless_unanswered_probe_suggests_key_once() {
     let (home, key) = home();
     let other = key_file(home.path(), "other", "another secret of more than sixteen bytes");
     let reflector = Keyed::start(&key, &[]);
-    for (n, more) in ["", "--udp", &format!("--key {}", other.display())].into_iter().enumerate() {
+    let check = |n: usize, more: &str| {
         let line = format!(
             "probe {} {more} --keep-trying --every 20ms --timeout 100ms --record {n} --json --quiet",
             reflector.address
@@ -100,7 +101,7 @@ fn endless_unanswered_probe_suggests_key_once() {
             Kept(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts"));
         let (tell, told) = std::sync::mpsc::channel();
         let err = BufReader::new(probe.0.stderr.take().expect("piped"));
-        std::thread::spawn(move || err.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        thread::spawn(move || err.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
         let line = told.recv_timeout(PATIENCE).expect("a line");
         assert!(line.contains("has answered nothing so far") && line.contains("--key"), "{more}: {line}");
         // Over TCP, once two more connections have been looked into.
@@ -112,11 +113,16 @@ fn endless_unanswered_probe_suggests_key_once() {
         let rest: Vec<String> = told.iter().collect();
         assert!(!rest.iter().any(|line| line.contains("so far")), "{more}: {rest:?}");
         probe.0.wait().expect("ours");
-    }
-    drop(reflector);
+    };
+    thread::scope(|all| {
+        for (n, more) in ["", "--udp", &format!("--key {}", other.display())].into_iter().enumerate() {
+            let more = more.to_owned();
+            all.spawn(move || check(n, &more));
+        }
+    });
 }
 
-/// Whose reflector has no key is told so: it takes the codes of datagrams for the mark of an echo. Over TCP it answers.
+/// A reflector without a key takes the codes of datagrams for the mark of an echo. Over TCP it answers.
 #[test]
 fn probe_only_key_fails_only_on_udp() {
     let (home, key) = home();
@@ -138,9 +144,9 @@ fn probe_only_key_fails_only_on_udp() {
     }
 }
 
-/// Not a byte of what a stranger sends comes back, in whatever pieces it is sent, and nothing is told.
+/// Not a byte that is sent without the key comes back, in pieces of any size.
 #[test]
-fn no_byte_of_a_stranger_comes_back() {
+fn no_byte_without_key_comes_back() {
     let (_home, key) = home();
     let reflector = Keyed::start(&key, &[]);
     let other = Secret::new(&[9; 32]);
@@ -176,9 +182,9 @@ fn no_byte_of_a_stranger_comes_back() {
     assert_eq!(count(&served, "questions"), 0, "{served}");
 }
 
-/// By hand, a byte at a time: frames are stamped, and what is asked is told.
+/// By hand, a byte at a time: frames are stamped, and questions are answered.
 #[test]
-fn who_knows_the_key_is_stamped_and_told() {
+fn key_holder_is_stamped_and_answered() {
     let (_home, key) = home();
     let (reflector, secret) = (Keyed::start(&key, &[]), secret());
     // A connection is asked about on another. Short frames: one that is back to back for longer has a thread of its own, and is
@@ -218,32 +224,6 @@ fn who_knows_the_key_is_stamped_and_told() {
     assert_eq!(count(&reflector.stop()["datagrams_refused"], "key"), 1);
 }
 
-/// A stranger that sends a byte and waits holds a place; one who knows the key gets it. (10 s is how long a connection may
-/// take to show what it is: that is what is waited for.)
-#[test]
-fn strangers_make_room_for_who_knows_the_key() {
-    let (home, key) = home();
-    let reflector = Keyed::start(&key, &["--max-connections", "3"]);
-    let strangers: Vec<TcpStream> = (0..3)
-        .map(|_| {
-            let mut stranger = reflector.tcp();
-            // The beginning of a frame.
-            stranger.write_all(&frame(None, 0, 64)[..20]).expect("it is open");
-            stranger
-        })
-        .collect();
-    std::thread::sleep(Duration::from_secs(11));
-    let line = format!(
-        "{} --key {} --count 3 --every 10ms --no-record --json --quiet",
-        reflector.address,
-        key.display()
-    );
-    let summary = Probe::start(home.path(), &line).finish().summary();
-    assert_eq!(count(&summary, "unanswered"), 0, "{summary}");
-    drop(strangers);
-    assert!(count(&reflector.stop(), "connections_silent_closed") >= 1);
-}
-
 #[test]
 fn unusable_key_is_rejected_with_reason() {
     let (home, key) = home();
@@ -273,5 +253,37 @@ fn unusable_key_is_rejected_with_reason() {
         assert_eq!(outcome.code(), 2, "{line:?}: {outcome:?}");
         assert!(outcome.err.contains(says), "{line:?}: {}", outcome.err);
         assert!(!outcome.err.contains(SECRET), "{}", outcome.err);
+    }
+}
+
+mod acceptance {
+    use super::*;
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    /// A connection that sends a byte and waits holds a place; a client with the key gets it. (A connection may take 10 s to
+    /// show what it is: that is waited for.)
+    #[test]
+    fn key_holder_takes_place_of_silent_client() {
+        let (home, key) = home();
+        let reflector = Keyed::start(&key, &["--max-connections", "3"]);
+        let strangers: Vec<TcpStream> = (0..3)
+            .map(|_| {
+                let mut stranger = reflector.tcp();
+                // The beginning of a frame.
+                stranger.write_all(&frame(None, 0, 64)[..20]).expect("it is open");
+                stranger
+            })
+            .collect();
+        thread::sleep(Duration::from_secs(11));
+        let line = format!(
+            "{} --key {} --count 3 --every 10ms --no-record --json --quiet",
+            reflector.address,
+            key.display()
+        );
+        let summary = Probe::start(home.path(), &line).finish().summary();
+        assert_eq!(count(&summary, "unanswered"), 0, "{summary}");
+        drop(strangers);
+        assert!(count(&reflector.stop(), "connections_silent_closed") >= 1);
     }
 }

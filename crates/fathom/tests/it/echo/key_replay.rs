@@ -1,17 +1,17 @@
-//! `--key` and what it does not protect from: somebody who sees a message pass can send it again (SECURITY.md). Such a one is
-//! answered as the sender was, and does not speak for it. And a canary connection under a key asks as it does without one.
+//! `--key` does not protect from replays: an observer of a message can send it again (SECURITY.md). A replay is answered
+//! as the sender was, and does not speak for it. And a canary connection under a key asks as it does without one.
 
+use crate::support::keyed::{Keyed, count, frame, home, is_answered, is_stamped, question, secret};
+use crate::support::probe::{Probe, assert_sound};
+use crate::support::reflector::Echo;
+use crate::support::rows::{events, of_kind};
 use fathom_wire::frame::IDENTITY_LEN;
 use fathom_wire::{About, Answer, HEADER_LEN, Standing};
-use crate::support::keyed::{Keyed, count, frame, home, is_answered, is_stamped, question, secret};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
-use crate::support::probe::{Probe, assert_sound};
-use crate::support::reflector::Echo;
-use crate::support::rows::{events, of_kind};
 
 /// What the reflector says of the connection of `keyed::KEY`, asked on a connection of its own.
 fn asked(reflector: &Keyed) -> Answer {
@@ -71,7 +71,7 @@ fn replay_is_answered_altered_header_is_refused() {
     assert_eq!(count(&served["datagrams_refused"], "key"), 2 * HEADER_LEN as u64, "{served}");
 }
 
-/// It did: the reflector told the probe of the stranger's connection, and when that had ended that its own had.
+/// The reflector once reported the replaying connection, and its end, in place of the probe's own.
 #[test]
 fn replayed_frames_leave_original_connection_unchanged() {
     let (_home, key) = home();
@@ -103,7 +103,7 @@ fn replayed_frames_leave_original_connection_unchanged() {
     assert_eq!(asked(&reflector), closed);
 }
 
-/// It was: a way there on which nothing had come for long looked whole.
+/// A replay once made a silent path look whole.
 #[test]
 fn replayed_datagram_leaves_last_received_unchanged() {
     let (_home, key) = home();
@@ -181,13 +181,12 @@ fn falls_silent_udp(reflector: SocketAddr) -> SocketAddr {
     address
 }
 
-/// What is told of a silence through such a relay: the explanation, without what differs from run to run.
+/// The explanation of a silence through such a relay, without what differs from run to run.
 fn explained(relay: SocketAddr, more: &str) -> Value {
     let home = tempfile::tempdir().expect("a directory");
-    // The canary connection is tried after a second of silence, and has the rest of the time.
-    let line =
-        format!("{relay} {more} --size {SIZE} --every 20ms --for 6s --timeout 500ms --record r --quiet");
-    Probe::start(home.path(), &line).finish();
+    // The canary connection begins with the stall, and has the rest of the time.
+    let pace = "--every 20ms --stall-after 400ms --timeout 500ms --for 2500ms";
+    Probe::start(home.path(), &format!("{relay} {more} --size {SIZE} {pace} --record r --quiet")).finish();
     let dir = home.path().join("r");
     assert_sound(&dir);
     let events = events(&dir);

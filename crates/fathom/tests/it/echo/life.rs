@@ -42,7 +42,7 @@ fn spinning_serves_too() {
     assert_eq!(reflector.stop().0["connections"], 1);
 }
 
-/// A spinning reflector tries reads only of who takes what it was sent: the others are waited for as without `--spin`.
+/// A spinning reflector tries reads only on connections that take their echoes; others are waited for as without `--spin`.
 #[test]
 fn spin_holds_unread_echoes_until_read() {
     const MANY: usize = 1 << 30;
@@ -83,7 +83,7 @@ fn port_in_use_error_suggests_ss() {
 }
 
 #[test]
-fn a_port_in_use_is_told_to_machines() {
+fn port_in_use_is_reported_as_json() {
     let reflector = Reflector::start("127.0.0.1:0", &[]);
     let address = reflector.tcp.expect("it serves TCP");
     for arguments in [

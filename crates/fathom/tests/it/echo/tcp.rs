@@ -54,7 +54,7 @@ fn foreign_bytes_come_back_exactly_in_any_chunking() {
 }
 
 #[test]
-fn frames_carry_stamps_of_this_very_moment() {
+fn frames_carry_stamps_of_this_moment() {
     let reflector = Reflector::start("0", &[]);
     let mut stream = reflector.connect();
     for (sequence, size) in [64, 65, 1_000, 64, 100_000].into_iter().enumerate() {
@@ -285,8 +285,8 @@ fn ping_pong_connection_preserves_echoes_and_counts() {
     assert_eq!(counts["connections_failed"], 0);
 }
 
-/// What asks for no echo gets none, and no more segments than it asks for; what comes next ends them; and whatever a peer asks,
-/// fewer bytes go out than came in.
+/// A request for no echo gets none, and no more segments than it asks for; what comes next ends them; and fewer bytes go out
+/// than came in.
 #[test]
 fn one_way_traffic_is_never_amplified() {
     let reflector = Reflector::start("127.0.0.1:0", &[]);

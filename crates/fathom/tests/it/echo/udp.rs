@@ -104,7 +104,7 @@ fn well_known_port_requires_udp_any_port() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_was_sent_to_many_gets_no_answer() {
+fn broadcast_gets_no_answer() {
     for listen in ["0.0.0.0:0", "[::]:0"] {
         if listen.starts_with('[') && !has_ipv6() {
             skip("needs IPv6");

@@ -1,6 +1,7 @@
 //! `fathom fabric` from outside: hosts that reach each other, events, the truth, and that nothing stays behind. As root,
 //! and as a user without any privilege in a user namespace.
 mod site;
+use crate::support::{FATHOM, Kept, must, needs, wait_for};
 use serde_json::Value;
 use site::{Site, User, text};
 use std::fs;
@@ -8,7 +9,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use crate::support::{FATHOM, Kept, must, needs, wait_for};
 
 /// Two hosts, 5 ms each way.
 const PAIR: &str = r#"
@@ -36,11 +36,6 @@ const BOTH_WAYS_NS: u64 = 10_000_000;
 #[test]
 fn fabric_lifecycle_works_as_root() {
     everything_works(User::Root);
-}
-
-#[test]
-fn fabric_lifecycle_works_unprivileged() {
-    everything_works(User::Nobody);
 }
 
 fn everything_works(user: User) {
@@ -118,62 +113,36 @@ fn assert_packets(path: &Path) {
 }
 
 #[test]
-fn truth_log_explains_link_cut_stall() {
+fn cut_link_drops_and_logs_packets() {
     let Some(site) = Site::new(User::Root, PAIR) else { return };
     site.must("up scenario.toml --name NAME --truth truth");
-    let _reflector = site.reflector("server");
-    let mut command =
-        site.exec("client", &[FATHOM, "probe", "server", "--every", "50ms", "--json", "--quiet"]);
-    let probe = command.args(["--record", "r"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let probe = Kept(probe.expect("a command"));
-    let kind = |kind: &str| {
-        let lines = fs::read_to_string(site.path("r/events.jsonl")).unwrap_or_default();
-        lines
-            .lines()
-            .filter_map(|l| serde_json::from_str::<Value>(l).ok())
-            .find(|event| event["kind"] == kind)
-    };
-    let delivered = || site.json("status NAME --json")["world"]["counters"]["delivered"].as_u64();
-    wait_for("samples", || (delivered() >= Some(40)).then_some(()));
-    // Long enough for the probe to call it a stall, and short enough for the connection to survive it.
-    site.must("event --name NAME link-cut --path between --direction forward --for 3s");
+    site.must("event --name NAME link-cut --path between --direction forward --for 1h");
     assert!(site.must("status NAME").contains("path between  cut forward"));
-    let began = wait_for("the stall", || kind("stall.began"));
-    let ended = wait_for("its end", || kind("stall.ended"));
-    assert_eq!(ended["recovered"], true, "{ended}");
-    must("kill", &["-TERM", &probe.0.id().to_string()]);
+    // A SYN, which gets no answer.
+    let connect = ["timeout", "1", "bash", "-c", "</dev/tcp/10.77.0.2/7"];
+    let connected = site.exec("client", &connect).status().expect("a command");
+    assert_eq!(connected.code(), Some(124), "it was refused or accepted over a cut path");
     site.must("down NAME");
-    site.assert_nothing_left();
-
     let truth = site.truth("truth");
-    let at = |kind: &str| {
-        truth.iter().position(|line| line["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"))
-    };
-    let (cut, dropped, restored) = (at("event.began"), at("packet.dropped"), at("event.ended"));
-    assert!(cut < dropped && dropped < restored, "{cut} {dropped} {restored}");
-    assert_eq!(truth[cut]["event"], "link-cut");
-    assert_eq!(truth[cut]["parameters"]["direction"], "forward");
-    // Only what goes from the client to the server is lost.
-    for line in truth.iter().filter(|line| line["kind"] == "packet.dropped") {
+    let began = truth.iter().find(|line| line["kind"] == "event.began").expect("the cut");
+    assert_eq!((&began["event"], &began["parameters"]["direction"]), (&"link-cut".into(), &"forward".into()));
+    assert_cut_forward(&truth);
+}
+
+/// Only what goes from the client to the server is dropped, by the cut.
+fn assert_cut_forward(truth: &[Value]) {
+    let dropped: Vec<_> = truth.iter().filter(|line| line["kind"] == "packet.dropped").collect();
+    assert!(!dropped.is_empty());
+    for line in dropped {
         assert_eq!((&line["reason"], &line["place"]), (&"cut".into(), &"between".into()), "{line}");
-        assert!(line["flow"]["source"].as_str().is_some_and(|s| s.starts_with("10.77.0.1:")), "{line}");
+        let source = line["flow"]["source"].as_str();
+        assert!(source.is_some_and(|source| source.starts_with("10.77.0.1:")), "{line}");
     }
-    // Both write RFC 3339 by the same clock: the stall lies after the cut.
-    let time = |value: &Value| {
-        value["at"].as_str().and_then(|at| at.parse::<jiff::Timestamp>().ok()).expect("a time")
-    };
-    assert!(time(&truth[cut]) < time(&began) && time(&began) < time(&ended));
-    assert!(time(&truth[restored]) < time(&ended));
 }
 
 #[test]
 fn host_pause_stops_only_its_processes_as_root() {
     stands_still(User::Root);
-}
-
-#[test]
-fn host_pause_stops_only_its_processes_unprivileged() {
-    stands_still(User::Nobody);
 }
 
 fn stands_still(user: User) {
@@ -293,8 +262,8 @@ fn down_names_and_spares_foreign_process() {
     assert!(stranger.0.wait().expect("an end").success());
 }
 
-#[test]
-fn twenty_hosts_respect_their_path_delays() {
+/// A hub, and hosts with a path to it each, of 1 ms, 2 ms, and so on.
+fn hosts_respect_their_path_delays(all: u32) {
     let spoke = |i: u32| {
         format!(
             "[[host]]\nname = \"h{i}\"\naddress = \"10.78.0.{i}\"\n[[path]]\nlabel = \"p{i}\"\nfrom = \"h{i}\"\nto = \
@@ -302,15 +271,15 @@ fn twenty_hosts_respect_their_path_delays() {
         )
     };
     let hub = "format = 1\n[[host]]\nname = \"hub\"\naddress = \"10.78.0.100\"\n".to_owned();
-    let scenario: String = std::iter::once(hub).chain((1..20).map(spoke)).collect();
+    let scenario: String = std::iter::once(hub).chain((1..all).map(spoke)).collect();
     let Some(site) = Site::new(User::Root, &scenario) else { return };
     let ready = site.up();
     let hosts = ready["hosts"].as_array().expect("hosts");
-    assert_eq!(hosts.len(), 20);
+    assert_eq!(hosts.len(), all as usize);
     let address = |host: &Value| host["addresses"][0].as_str().and_then(|a| a.parse::<IpAddr>().ok());
     assert!(hosts.iter().all(|host| address(host).is_some()));
     let _reflector = site.reflector("hub");
-    for i in 1..20_u64 {
+    for i in 1..u64::from(all) {
         let summary = site.probe(&format!("h{i}"), "hub --count 5 --every 5ms");
         assert_eq!(summary["answered"], 5, "{summary}");
         let fastest = summary["rtt_ns"]["min"].as_u64().expect("a time");
@@ -323,6 +292,11 @@ fn twenty_hosts_respect_their_path_delays() {
     assert!(!unreachable.success());
     site.must("down NAME");
     site.assert_nothing_left();
+}
+
+#[test]
+fn five_hosts_respect_their_path_delays() {
+    hosts_respect_their_path_delays(5);
 }
 
 #[test]
@@ -350,26 +324,6 @@ fn mistakes_name_remedy_and_create_nothing() {
     site.assert_nothing_left();
 }
 
-/// SSH was cut, or the window closed.
-#[test]
-fn lost_terminal_removes_fabric() {
-    let Some(site) = Site::new(User::Root, PAIR) else { return };
-    if !needs("python3") {
-        return;
-    }
-    fs::write(site.path("terminal.py"), TERMINAL).expect("a file");
-    let run = ["fabric", "run", "scenario.toml", "--name", &site.name, "--"];
-    let out = site
-        .command("python3")
-        .args(["terminal.py", FATHOM])
-        .args(run)
-        .args(["sh", "-c", "touch it-runs; exec sleep 1000"])
-        .output()
-        .expect("a command");
-    assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
-    site.assert_nothing_left();
-}
-
 /// Runs a command on a terminal of its own, closes that when `it-runs` is there, and waits for the command's end.
 const TERMINAL: &str = r#"
 import os, pty, signal, sys, time
@@ -384,3 +338,87 @@ while not os.path.exists("it-runs"):
 os.close(terminal)
 print("ended with", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn fabric_lifecycle_works_unprivileged() {
+        everything_works(User::Nobody);
+    }
+
+    #[test]
+    fn host_pause_stops_only_its_processes_unprivileged() {
+        stands_still(User::Nobody);
+    }
+
+    #[test]
+    fn truth_log_explains_link_cut_stall() {
+        let Some(site) = Site::new(User::Root, PAIR) else { return };
+        site.must("up scenario.toml --name NAME --truth truth");
+        let _reflector = site.reflector("server");
+        let mut command =
+            site.exec("client", &[FATHOM, "probe", "server", "--every", "50ms", "--json", "--quiet"]);
+        let probe = command.args(["--record", "r"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let probe = Kept(probe.expect("a command"));
+        let kind = |kind: &str| {
+            let lines = fs::read_to_string(site.path("r/events.jsonl")).unwrap_or_default();
+            lines
+                .lines()
+                .filter_map(|l| serde_json::from_str::<Value>(l).ok())
+                .find(|event| event["kind"] == kind)
+        };
+        let delivered = || site.json("status NAME --json")["world"]["counters"]["delivered"].as_u64();
+        wait_for("samples", || (delivered() >= Some(40)).then_some(()));
+        // Long enough for the probe to call it a stall, and short enough for the connection to survive it.
+        site.must("event --name NAME link-cut --path between --direction forward --for 3s");
+        assert!(site.must("status NAME").contains("path between  cut forward"));
+        let began = wait_for("the stall", || kind("stall.began"));
+        let ended = wait_for("its end", || kind("stall.ended"));
+        assert_eq!(ended["recovered"], true, "{ended}");
+        must("kill", &["-TERM", &probe.0.id().to_string()]);
+        site.must("down NAME");
+        site.assert_nothing_left();
+
+        let truth = site.truth("truth");
+        let at = |kind: &str| {
+            truth.iter().position(|line| line["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"))
+        };
+        let (cut, dropped, restored) = (at("event.began"), at("packet.dropped"), at("event.ended"));
+        assert!(cut < dropped && dropped < restored, "{cut} {dropped} {restored}");
+        assert_eq!(truth[cut]["event"], "link-cut");
+        assert_eq!(truth[cut]["parameters"]["direction"], "forward");
+        assert_cut_forward(&truth);
+        // Both write RFC 3339 by the same clock: the stall lies after the cut.
+        let time = |value: &Value| {
+            value["at"].as_str().and_then(|at| at.parse::<jiff::Timestamp>().ok()).expect("a time")
+        };
+        assert!(time(&truth[cut]) < time(&began) && time(&began) < time(&ended));
+        assert!(time(&truth[restored]) < time(&ended));
+    }
+
+    #[test]
+    fn twenty_hosts_respect_their_path_delays() {
+        hosts_respect_their_path_delays(20);
+    }
+
+    /// SSH was cut, or the window closed.
+    #[test]
+    fn lost_terminal_removes_fabric() {
+        let Some(site) = Site::new(User::Root, PAIR) else { return };
+        if !needs("python3") {
+            return;
+        }
+        fs::write(site.path("terminal.py"), TERMINAL).expect("a file");
+        let run = ["fabric", "run", "scenario.toml", "--name", &site.name, "--"];
+        let out = site
+            .command("python3")
+            .args(["terminal.py", FATHOM])
+            .args(run)
+            .args(["sh", "-c", "touch it-runs; exec sleep 1000"])
+            .output()
+            .expect("a command");
+        assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
+        site.assert_nothing_left();
+    }
+}

@@ -1,10 +1,10 @@
 //! Presets on real hosts: what the packet log says that the fabric did has the model's figures, and what `fathom probe`
 //! measured is that and more. `benches/presets.py` does the same for all presets, with bounds in microseconds.
-use serde_json::Value;
 use crate::support::fabric::{Fabric, Packet, preset};
 use crate::support::probe::fathom;
 use crate::support::rows::{Row, parse, rows};
 use crate::support::{FATHOM, must, wait_for};
+use serde_json::Value;
 
 /// Near and far, narrow and wide; straight, by a balancer, by a firewall, by a private endpoint; fastest first.
 const PRESETS: [&str; 5] = [
@@ -50,21 +50,6 @@ impl Joined {
     fn took_ns(&self) -> i64 {
         self.messages.iter().map(|m| m.packet.out_ns - m.packet.in_ns).sum()
     }
-}
-
-#[test]
-fn presets_match_model_and_probe_measurements() {
-    let mut fastest = Vec::new();
-    for name in PRESETS {
-        let Some(joined) = measure(name) else { return };
-        assert_follows(name, &joined);
-        assert_measures(name, &joined);
-        fastest.push(joined.iter().map(|sample| sample.rtt_ns).min());
-    }
-    assert!(
-        fastest.is_sorted(),
-        "{PRESETS:?} differ by far more than this machine adds at its best: {fastest:?}"
-    );
 }
 
 /// The model of a preset's first path, and where so many samples may lie by chance.
@@ -175,4 +160,23 @@ fn median(values: impl Iterator<Item = i64>) -> i64 {
     let mut values: Vec<i64> = values.collect();
     values.sort_unstable();
     values[values.len() / 2]
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn presets_match_model_and_probe_measurements() {
+        let mut fastest = Vec::new();
+        for name in PRESETS {
+            let Some(joined) = measure(name) else { return };
+            assert_follows(name, &joined);
+            assert_measures(name, &joined);
+            fastest.push(joined.iter().map(|sample| sample.rtt_ns).min());
+        }
+        assert!(
+            fastest.is_sorted(),
+            "{PRESETS:?} differ by far more than this machine adds at its best: {fastest:?}"
+        );
+    }
 }

@@ -1,11 +1,11 @@
 //! `fathom fabric simulate --as-client`: applications under policies in virtual time, by the built program.
 
+use crate::support::probe::{Probe, assert_sound, fathom};
+use crate::support::{FATHOM, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
 use std::thread;
-use crate::support::probe::{Probe, assert_sound, fathom};
-use crate::support::{FATHOM, wait_for};
 use tempfile::TempDir;
 
 const SCENARIO: &str = r#"

@@ -1,13 +1,13 @@
 //! Faults that end a connection, each made for real between namespaces: the recorded cause and verdict must be right,
 //! every time (`FATHOM_REPEAT=10` makes each ten times). `docs/faults.md` tells what each looks like on the wire.
 
-use std::thread;
-use std::time::Duration;
 use crate::support::faults::{
     self, ECONNREFUSED, Fault, Reflector, Run, Site, assert_closed, assert_said, explanations, make_all, on,
     restore, rule,
 };
 use crate::support::rows::{has_kind, of_kind};
+use std::thread;
+use std::time::Duration;
 
 /// The kernel gives a silent connection up after three seconds instead of a quarter of an hour.
 const SOON: &str = "--user-timeout 3s";
@@ -31,12 +31,7 @@ const FAULTS: &[Fault] = &[
     ("no route on the probe's host", no_route_here),
 ];
 
-#[test]
-fn every_end_has_its_cause_and_verdict() {
-    make_all(FAULTS);
-}
-
-fn reflector_exits() {
+pub(super) fn reflector_exits() {
     faults::reflector_exits(Site::cable());
 }
 
@@ -82,7 +77,7 @@ fn address_vanishes_behind_a_router() {
     assert_eq!(explained["could_be"], serde_json::json!(["peer_down", "path_down"]), "{explained}");
 }
 
-fn rst_injected() {
+pub(super) fn rst_injected() {
     let run = Run::start(Site::cable(), "");
     rule(&run.site.net.reflector, &format!("tcp sport {} reject with tcp reset", run.port));
     run.wait_for_closing();
@@ -210,4 +205,13 @@ fn no_route_here() {
     assert_closed(&events, "timed_out", "path_down", "no_route");
     let tcp = &of_kind(&events, "connection.closed")[0]["evidence"]["tcp"];
     assert!(tcp["unacked"] == 0 && tcp["notsent_bytes"].as_u64() > Some(0), "nothing was sent: {tcp}");
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn every_end_has_its_cause_and_verdict() {
+        make_all(FAULTS);
+    }
 }

@@ -1,13 +1,13 @@
 //! Which way was lost, by what the reflector says when it is asked, and that nothing is claimed where nobody can say:
 //! each fault is made for real between namespaces (`FATHOM_REPEAT=10` makes each ten times).
 
-use std::thread;
-use std::time::{Duration, Instant};
 use crate::support::faults::{
     Fault, Run, Site, assert_closed, assert_said, long_stall, make_all, on, restore, rule,
 };
 use crate::support::reflector::Xinetd;
 use crate::support::rows::{Events, has_kind, of_kind};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const SOON: &str = "--user-timeout 3s";
 /// How long packets vanish where the connection is to survive.
@@ -24,13 +24,6 @@ const FAULTS: &[Fault] = &[
     ("xinetd, this flow's way there blackholed for 3 s", || xinetd_stalls("sport")),
     ("xinetd, this flow's way back blackholed for 3 s", || xinetd_stalls("dport")),
 ];
-
-#[test]
-fn fault_direction_requires_reflector_report() {
-    if crate::support::needs("xinetd") {
-        make_all(FAULTS);
-    }
-}
 
 /// From now on one flow's packets vanish where they arrive: from its port at the reflector, or to it at the probe.
 fn lose(run: &Run, protocol: &str, port: &str) {
@@ -127,4 +120,15 @@ fn stall(run: &Run, protocol: &str, port: &str) -> serde_json::Value {
         ended.is_some_and(|at| has_kind(&events[at..], "connection.explained"))
     });
     long_stall(&events, Duration::from_secs(2)).clone()
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn fault_direction_requires_reflector_report() {
+        if crate::support::needs("xinetd") {
+            make_all(FAULTS);
+        }
+    }
 }

@@ -1,11 +1,11 @@
 //! The most telling of the faults (`deaths.rs`, `stalls.rs`) again over IPv6: the kernel has other code for
 //! it, and `ICMPv6` other errors. `FATHOM_REPEAT=10` makes each ten times.
 
-use std::thread;
-use std::time::{Duration, Instant};
 use crate::support::faults::{self, Fault, Run, Site, assert_closed, long_stall, make_all, on, restore};
 use crate::support::net::Host;
 use crate::support::rows::{has_kind, of_kind};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The kernel gives a silent connection up after three seconds instead of a quarter of an hour.
 const SOON: &str = "--user-timeout 3s";
@@ -24,11 +24,6 @@ const FAULTS: &[Fault] = &[
     ("ICMPv6 address unreachable", icmp_address_unreachable),
     ("ICMPv6 admin prohibited", icmp_admin_prohibited),
 ];
-
-#[test]
-fn every_fault_is_told_over_ipv6_too() {
-    make_all(FAULTS);
-}
 
 /// From now on packets that match have this done to them where they arrive at this host.
 fn rule(host: &Host, rule: &str) {
@@ -141,4 +136,13 @@ fn icmp_address_unreachable() {
 /// Its error number is one that IPv4 never gives here: EACCES.
 fn icmp_admin_prohibited() {
     icmp("admin-prohibited", "path_down", "forbidden");
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn every_fault_is_recorded_over_ipv6() {
+        make_all(FAULTS);
+    }
 }

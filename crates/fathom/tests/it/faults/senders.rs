@@ -2,11 +2,11 @@
 //! hardware address, an interface without a carrier, a filter that refuses with ICMP in place of the host. Who said it
 //! must be told, and the verdict must be no more than that allows. `docs/faults.md` lists them.
 
+use crate::support::faults::{Fault, Run, Site, assert_closed, explanations, make_all, on};
+use crate::support::rows::of_kind;
 use serde_json::Value;
 use std::thread;
 use std::time::Duration;
-use crate::support::faults::{Fault, Run, Site, assert_closed, explanations, make_all, on};
-use crate::support::rows::of_kind;
 
 /// Longer than the 3 s in which the kernel asks in vain for a hardware address.
 const LATER: &str = "--user-timeout 8s";
@@ -21,11 +21,6 @@ const FAULTS: &[Fault] = &[
     ("UDP refused by the host", datagrams_refused_by_the_host),
     ("host unreachable, says a router", host_unreachable_says_a_router),
 ];
-
-#[test]
-fn verdict_names_error_source_and_nothing_more() {
-    make_all(FAULTS);
-}
 
 fn says(explained: &Value, words: &str) {
     let because = explained["because"].as_array().expect("a list");
@@ -125,4 +120,13 @@ fn host_unreachable_says_a_router() {
     let (events, _) = run.end();
     let explained = assert_closed(&events, "unreachable", "unknown", "no_host");
     says(explained, "10.78.1.254 says that it does not reach that address");
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn verdict_names_error_source_and_nothing_more() {
+        make_all(FAULTS);
+    }
 }

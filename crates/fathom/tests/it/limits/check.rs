@@ -1,13 +1,13 @@
-//! `fathom limits check` by the built binary: a file of each kind, what is printed of it, and how it ends. What settings mean is
-//! the crate `fathom-settings`' and its laws'; here it is that the command says it.
+//! `fathom limits check` by the built binary: a file of each kind, its output, and its exit code. The meaning of settings
+//! is tested in the crate `fathom-settings`.
 
+use crate::support::faults::Reflector;
+use crate::support::net::Host;
+use crate::support::{FATHOM, free_port};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use crate::support::faults::Reflector;
-use crate::support::net::Host;
-use crate::support::{FATHOM, free_port};
 
 /// Stands for every password.
 const SECRET: &str = "hunter2";
@@ -140,7 +140,7 @@ fn exit_code_reflects_all_files() {
 
 /// As `cat application.yml | fathom limits check -`, and of a fifo: neither has a name that says what it is.
 #[test]
-fn a_pipe_is_read_by_its_content() {
+fn pipe_is_read_by_its_content() {
     let yaml = "spring:\n  datasource:\n    hikari:\n      max-lifetime: 1800000\n";
     let home = home(&[]);
     let mut command = Command::new(FATHOM);
@@ -163,7 +163,7 @@ fn a_pipe_is_read_by_its_content() {
     }
 }
 
-/// One object a file, of one that cannot be read too: who counts objects found one too few.
+/// One object a file, also of an unreadable one.
 #[test]
 fn unreadable_file_has_its_json_object() {
     let home = home(&[("c.txt", "Host=h;Username=u;Keepalive=9")]);
@@ -242,7 +242,7 @@ fn settings_error_shows_place_without_content() {
 }
 
 #[test]
-fn a_file_that_is_none_is_one_line() {
+fn unreadable_file_is_one_line() {
     let home = home(&[("a.txt", "Host=h;Username=u;Keepalive=9")]);
     std::fs::write(home.path().join("latin.properties"), b"a=1\nb=\xe9\n").expect("written");
     std::fs::write(home.path().join("large.txt"), vec![b'a'; (4 << 20) + 1]).expect("written");
@@ -268,7 +268,7 @@ fn a_file_that_is_none_is_one_line() {
 
 /// A default that depends on the version is judged in all of them, or in the one that the user names.
 #[test]
-fn the_version_of_a_library_decides() {
+fn library_version_decides() {
     let home = home(&[("h.properties", "jdbcUrl=x\nmaximumPoolSize=5\n")]);
     let all = check(home.path(), "h.properties --idle 4m");
     let said = out(&all);
@@ -284,54 +284,25 @@ fn the_version_of_a_library_decides() {
     }
 }
 
-/// Found, recorded, and held against: a reflector closes what is idle for 2.2 s.
+/// Runs a command to its end, which must be a success.
+fn succeeds(home: &Path, arguments: &str) {
+    let mut command = Command::new(FATHOM);
+    let done = command.args(arguments.split_whitespace()).current_dir(home).output().expect("fathom runs");
+    assert!(done.status.success(), "{arguments}: {done:?}");
+}
+
+/// A limit that was found is held against settings in `limits/idle.rs`.
 #[test]
-fn settings_are_checked_against_recorded_search() {
+fn recording_without_limit_is_named() {
     let home = home(&[("sysctl.conf", "net.ipv4.tcp_keepalive_time = 2\n")]);
     let target = std::net::SocketAddr::new([127, 0, 0, 1].into(), free_port());
-    let reflector = Reflector::start_with(&Host::this(), target, "--idle-timeout 2200ms");
-    let search = |name: &str, up_to: &str| {
-        let mut command = Command::new(FATHOM);
-        command.args(["limits", &target.to_string(), "--quiet", "--record", name, "--up-to", up_to]);
-        let found = command.current_dir(home.path()).output().expect("fathom runs");
-        assert!(found.status.success(), "{found:?}");
-    };
-    search("found", "4s");
-    search("none", "1s");
-    drop(reflector);
-    let done = check(home.path(), "sysctl.conf --record found --json");
-    let object: Value = serde_json::from_str(&out(&done)).expect("one object");
-    let judgement = &object["judgements"][0];
-    let limit_ns = judgement["limit_ns"].as_u64().expect("a number");
-    // What survived, never what died: it may be a little above 2 s, or below.
-    assert!((1_500_000_000..2_700_000_000).contains(&limit_ns), "{object:#}");
-    assert_eq!(judgement["loses"], limit_ns <= 2_000_000_000, "{object:#}");
-    let done = check(home.path(), "sysctl.conf --record found --idle 1500ms");
-    assert_eq!(done.status.code(), Some(1), "{}", out(&done));
-    assert!(
-        out(&done).contains("write instead in line 1: net.ipv4.tcp_keepalive_time = 1"),
-        "{}",
-        out(&done)
-    );
+    let _reflector = Reflector::start_with(&Host::this(), target, "");
+    succeeds(home.path(), &format!("limits {target} --quiet --record none --up-to 1s"));
     let done = check(home.path(), "sysctl.conf --record none");
     assert_eq!(done.status.code(), Some(0), "{}", err(&done));
     assert!(err(&done).contains("the search found no limit"), "{}", err(&done));
     // A recording of something else.
-    let mut probe = Command::new(FATHOM);
-    let reflector = Reflector::start_with(&Host::this(), target, "");
-    probe.args([
-        "probe",
-        &target.to_string(),
-        "--count",
-        "3",
-        "--every",
-        "10ms",
-        "--quiet",
-        "--record",
-        "probe",
-    ]);
-    assert!(probe.current_dir(home.path()).output().expect("fathom runs").status.success());
-    drop(reflector);
+    succeeds(home.path(), &format!("probe {target} --count 3 --every 10ms --quiet --record probe"));
     let done = check(home.path(), "sysctl.conf --record probe");
     assert_eq!(done.status.code(), Some(2), "{}", err(&done));
     assert!(err(&done).contains("is no recording of a search"), "{}", err(&done));
@@ -354,4 +325,30 @@ fn docs_example_matches_output() {
     let done = check(home.path(), command.strip_prefix("fathom limits check ").expect("our command"));
     assert_eq!(out(&done), block(said), "{}", err(&done));
     assert_eq!(done.status.code(), Some(1));
+}
+
+mod acceptance {
+    use super::*;
+
+    /// A reflector closes what is idle for 2.2 s: what survived counts, not what died.
+    #[test]
+    fn settings_are_checked_against_recorded_search() {
+        let home = home(&[("sysctl.conf", "net.ipv4.tcp_keepalive_time = 2\n")]);
+        let target = std::net::SocketAddr::new([127, 0, 0, 1].into(), free_port());
+        let _reflector = Reflector::start_with(&Host::this(), target, "--idle-timeout 2200ms");
+        succeeds(home.path(), &format!("limits {target} --quiet --record found --up-to 4s"));
+        let done = check(home.path(), "sysctl.conf --record found --json");
+        let object: Value = serde_json::from_str(&out(&done)).expect("one object");
+        let judgement = &object["judgements"][0];
+        let limit_ns = judgement["limit_ns"].as_u64().expect("a number");
+        assert!((1_500_000_000..2_700_000_000).contains(&limit_ns), "{object:#}");
+        assert_eq!(judgement["loses"], limit_ns <= 2_000_000_000, "{object:#}");
+        let done = check(home.path(), "sysctl.conf --record found --idle 1500ms");
+        assert_eq!(done.status.code(), Some(1), "{}", out(&done));
+        assert!(
+            out(&done).contains("write instead in line 1: net.ipv4.tcp_keepalive_time = 1"),
+            "{}",
+            out(&done)
+        );
+    }
 }

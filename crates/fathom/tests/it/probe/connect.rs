@@ -1,15 +1,15 @@
 //! `fathom probe --connect`: connections as samples, against listeners that are no reflectors.
 
+use crate::support::needs;
+use crate::support::probe::{Probe, assert_sound, fathom};
+use crate::support::reflector::{Echo, Reflector, Xinetd};
+use crate::support::rows::{Row, UNANSWERED, WARM_UP, events, has_kind, of_kind, rows};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::thread::{self, JoinHandle};
-use crate::support::needs;
-use crate::support::probe::{Probe, assert_sound, fathom};
-use crate::support::reflector::{Echo, Reflector, Xinetd};
-use crate::support::rows::{Row, UNANSWERED, WARM_UP, events, has_kind, of_kind, rows};
 
 const COUNT: usize = 20;
 
@@ -113,7 +113,7 @@ fn agree(home: &Path, summary: &Value, address: &SocketAddr) {
 }
 
 #[test]
-fn the_story_tells_of_connections() {
+fn explain_reports_connections() {
     let (address, server) = listener(b"", 5);
     let home = home();
     run(home.path(), &address, "--every 4ms --count 5").summary();
@@ -125,7 +125,7 @@ fn the_story_tells_of_connections() {
 }
 
 #[test]
-fn reflectors_do_as_well() {
+fn reflectors_are_listeners_too() {
     let echo = Echo::start("127.0.0.1");
     let home_of_echo = home();
     let summary =
@@ -163,7 +163,7 @@ fn refusal_is_event_and_unanswered_sample() {
 }
 
 #[test]
-fn a_listener_that_comes_back_is_measured_again() {
+fn returning_listener_is_measured_again() {
     let first = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = first.local_addr().expect("bound");
     let home = home();
@@ -240,7 +240,7 @@ fn unanswered_syn_does_not_delay_schedule() {
 
 /// It waited for the last handshakes by asking again and again: 563,401 calls in ten seconds.
 #[test]
-fn the_last_attempts_are_waited_for_without_spinning() {
+fn last_attempts_are_awaited_without_spinning() {
     if !needs("strace") {
         return;
     }
@@ -263,7 +263,8 @@ fn the_last_attempts_are_waited_for_without_spinning() {
     ];
     let mut strace = std::process::Command::new("strace");
     strace.args(["-f", "-qq", "-o", "calls", "-e", "trace=epoll_wait,epoll_pwait,epoll_pwait2,poll,ppoll"]);
-    let outcome = Probe::spawn(strace.arg(crate::support::FATHOM).args(line).current_dir(home.path())).finish();
+    let outcome =
+        Probe::spawn(strace.arg(crate::support::FATHOM).args(line).current_dir(home.path())).finish();
     assert_eq!(outcome.code(), 1, "{outcome:?}");
     assert_eq!(rows(&home.path().join("r")).len(), 5);
     let calls = std::fs::read_to_string(home.path().join("calls")).expect("written").lines().count();
@@ -287,7 +288,7 @@ fn give_up_ends_attempt_and_run_continues() {
 }
 
 #[test]
-fn people_see_connections_and_no_bytes() {
+fn text_shows_connections_and_no_bytes() {
     let (address, server) = listener(b"", 3);
     let home = home();
     let line = format!("{address} --connect --every 4ms --count 3 --plain --no-record");
@@ -305,7 +306,7 @@ fn people_see_connections_and_no_bytes() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn invalid_connect_options_are_rejected() {
     let home = home();
     for (options, code, part) in [
         ("127.0.0.1 --connect --ping-pong", 2, "cannot be used with"),

@@ -4,8 +4,8 @@ use crate::support::probe::{Probe, assert_sound, wait_for_events};
 use crate::support::reflector::Echo;
 use crate::support::rows::{events, of_kind};
 
-const CONNECTIONS: usize = 120;
-const RATE: u64 = 40;
+const CONNECTIONS: usize = 60;
+const RATE: u64 = 60;
 
 /// By the probe's own clock, whatever this machine does: no stretch of time has more attempts than the ceiling and its
 /// burst allow, at the beginning and when all come back.

@@ -1,14 +1,14 @@
-//! By what a connection leaves this host: in its event and in the manifest from the first one on, and an event when
-//! a later one leaves otherwise.
+//! The interface and source address of a connection: in its event, in the manifest, and an event when a later connection
+//! has others.
 
-use serde_json::Value;
-use std::process::Command;
 use crate::support::faults::on;
 use crate::support::net::{Host, Net};
 use crate::support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use crate::support::reflector::Echo;
 use crate::support::rows::{Events, events, of_kind};
 use crate::support::{FATHOM, needs, needs_root};
+use serde_json::Value;
+use std::process::Command;
 use tempfile::TempDir;
 
 /// A probe's host with two cables to the reflector's, whose address 10.79.0.1 neither of them bears.
@@ -73,7 +73,7 @@ fn can_run() -> bool {
 }
 
 #[test]
-fn another_source_and_interface_are_told() {
+fn changed_source_and_interface_are_reported() {
     if !can_run() {
         return;
     }
@@ -106,7 +106,7 @@ fn another_source_and_interface_are_told() {
 }
 
 #[test]
-fn another_route_from_the_same_address_is_told() {
+fn changed_route_from_same_address_is_reported() {
     if !can_run() {
         return;
     }

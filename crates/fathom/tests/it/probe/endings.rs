@@ -1,14 +1,14 @@
 //! However a probe's surroundings end (its reader, its terminal, its session, the kernel's help), it ends in order and
 //! its recording is whole.
 
-use std::fs::{self, File};
-use std::io::Read;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use crate::support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use crate::support::reflector::Echo;
 use crate::support::rows::{events, has_kind, of_kind, rows};
 use crate::support::{FATHOM, Kept, needs, signal, wait_for};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 fn shell(cwd: &Path, line: &str) -> crate::support::probe::Outcome {
     Probe::spawn(Command::new("bash").args(["-c", line]).current_dir(cwd)).finish()
@@ -207,7 +207,7 @@ fn unwritable_stdout_is_one_line_error() {
     full(&format!("fabric simulate {scenario} --for 3s"));
     full(&format!("fabric simulate {scenario} --for 3s --json"));
     full(&format!("fabric model {scenario} --samples 100"));
-    // It served on, and nobody was told where.
+    // It served on without saying where.
     full("echo --json --listen 127.0.0.1:0");
     full("probe --show-config");
     full("--help");
@@ -360,7 +360,7 @@ sys.exit(0 if code == 0 else 3)
 
 /// A key that came after the terminal was resized was answered with the next one: the first Ctrl-C did nothing.
 #[test]
-fn the_first_key_after_a_resize_is_answered() {
+fn first_key_after_resize_is_answered() {
     if !needs("python3") {
         return;
     }

@@ -1,11 +1,11 @@
 //! Several targets of which some cannot be reached: the others are measured to the end, and the exit code and one line
-//! tell who was given up, and why.
+//! name the targets that were given up, and why.
 
-use std::path::Path;
 use crate::support::free_port;
 use crate::support::probe::{Outcome, Probe, assert_sound};
 use crate::support::reflector::Echo;
 use crate::support::rows::{events, of_kind};
+use std::path::Path;
 
 const SAMPLES: usize = 5;
 
@@ -83,7 +83,7 @@ fn each_unreachable_target_is_reported_once() {
 }
 
 #[test]
-fn where_none_is_left_nothing_is_kept() {
+fn run_without_targets_keeps_nothing() {
     let bad = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
     let home = tempfile::tempdir().expect("a directory");
     let outcome = run(home.path(), &[&bad[0], &bad[1]], "");

@@ -1,34 +1,30 @@
 //! `fathom probe --idle-gap`: the first echo after a silence, beside those that follow it back to back.
 
+use crate::support::probe::{Probe, assert_sound, fathom};
+use crate::support::reflector::{Echo, Reflector};
+use crate::support::rows::{Row, WARM_UP, rows};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use crate::support::needs;
-use crate::support::probe::{Probe, assert_sound, fathom};
-use crate::support::reflector::{Echo, Reflector, Xinetd};
-use crate::support::rows::{Row, WARM_UP, rows};
+use std::thread;
 
 /// As `--idle-gap` takes them, and what they stand for.
-const GAPS: (&str, [i64; 3]) = ("80ms,10ms,200ms", [10_000_000, 80_000_000, 200_000_000]);
+const GAPS: (&str, [i64; 3]) = ("40ms,10ms,100ms", [10_000_000, 40_000_000, 100_000_000]);
 /// A first sample and three warm ones.
 const BURST: usize = 4;
 const ROUNDS: usize = 4;
 
 #[test]
-fn our_reflector_over_tcp_and_udp() {
+fn idle_gaps_over_tcp_and_udp() {
     let echo = Echo::start("127.0.0.1");
-    one_run(&echo, "--connections 2", 2);
-    one_run(&echo, "--size 64KiB", 1);
-    one_run(&echo, "--udp", 1);
-}
-
-#[test]
-fn xinetd() {
-    if needs("xinetd") {
-        one_run(&Xinetd::start("127.0.0.1"), "", 1);
-    }
+    thread::scope(|all| {
+        for (options, connections) in [("--connections 2", 2), ("--size 64KiB", 1), ("--udp", 1)] {
+            let echo = &echo;
+            all.spawn(move || one_run(echo, options, connections));
+        }
+    });
 }
 
 /// A whole run: what was sent when, what the summary makes of it, and that the recording alone tells as much.
@@ -118,8 +114,8 @@ fn replacement_connection_starts_with_warm_up() {
     const BEFORE_THE_END: usize = BURST + 2;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
-    // It outlives the test by as much as the process: nobody tells how often a probe in doubt connects.
-    std::thread::spawn(move || {
+    // It ends with the process: how often a probe in doubt connects is not known.
+    thread::spawn(move || {
         let (mut first, _) = listener.accept().expect("the first");
         let mut message = [0; 64];
         for _ in 0..BEFORE_THE_END {
@@ -128,7 +124,7 @@ fn replacement_connection_starts_with_warm_up() {
         }
         drop(first);
         for mut peer in listener.incoming().flatten() {
-            std::thread::spawn(move || std::io::copy(&mut peer.try_clone().expect("a socket"), &mut peer));
+            thread::spawn(move || std::io::copy(&mut peer.try_clone().expect("a socket"), &mut peer));
         }
     });
     let home = tempfile::tempdir().expect("a directory");
@@ -154,7 +150,7 @@ fn replacement_connection_starts_with_warm_up() {
 }
 
 #[test]
-fn people_read_a_row_a_gap() {
+fn text_has_a_row_for_each_gap() {
     let echo = Echo::start("127.0.0.1");
     let home = tempfile::tempdir().expect("a directory");
     let line = format!("{} --idle-gap 5ms,50ms --count 36 --no-record", echo.address());
@@ -181,5 +177,18 @@ fn invalid_idle_gaps_are_rejected() {
         let outcome = Probe::start(home.path(), &format!("127.0.0.1 {options}")).finish();
         assert_eq!(outcome.code(), 2, "{options}: {}", outcome.err);
         assert!(outcome.err.contains(part), "{options}: {}", outcome.err);
+    }
+}
+
+mod acceptance {
+    use super::*;
+    use crate::support::needs;
+    use crate::support::reflector::Xinetd;
+
+    #[test]
+    fn idle_gaps_over_xinetd() {
+        if needs("xinetd") {
+            one_run(&Xinetd::start("127.0.0.1"), "", 1);
+        }
     }
 }

@@ -1,16 +1,15 @@
 //! `fathom probe --load`: idle and loaded round trips from one run, kept apart in the recording and in the figures.
 
+use crate::support::probe::{Probe, assert_sound, fathom, wait_for_events};
+use crate::support::reflector::{Echo, Reflector};
+use crate::support::rows::{Events, Row, UNDER_LOAD, WARM_UP, events, has_kind, of_kind, rows};
 use jiff::Timestamp;
 use serde_json::Value;
-use std::net::TcpListener;
 use std::ops::Range;
 use std::path::Path;
-use crate::support::needs;
-use crate::support::probe::{Probe, assert_sound, fathom, wait_for_events};
-use crate::support::reflector::{Echo, Reflector, Xinetd};
-use crate::support::rows::{Events, Row, UNDER_LOAD, WARM_UP, events, has_kind, of_kind, rows};
+use std::thread;
 
-/// Of a run with this load: its summary, its samples and its events, held against each other.
+/// The summary and the events of a run under load, checked against each other and the samples.
 struct Run {
     summary: Value,
     events: Events,
@@ -82,15 +81,8 @@ fn figures_are_kept_apart(summary: &Value, rows: &[Row], case: &str) {
     assert_eq!((&loaded["samples"], &summary["samples"]), (&under.into(), &rows.len().into()), "{case}");
 }
 
-/// The load sent what it was asked for, and all of it came back but what was under way.
-fn the_rate_was_kept(run: &Run, asked: f64) {
-    let load = &run.summary["under_load"]["load"];
-    assert_eq!(load["asked_bits_per_s"], asked, "{load}");
-    for way in ["sent_bits_per_s", "echoed_bits_per_s"] {
-        let share = load[way].as_f64().expect("a rate") / asked;
-        // More: what was under way when the phase began. Less: this host did not run for a while.
-        assert!((0.25..1.2).contains(&share), "{way}: {share} of what was asked: {load}");
-    }
+/// The rate of each phase is that of its bytes.
+fn assert_rates_match_bytes(run: &Run) {
     for event in of_kind(&run.events, "load.ended") {
         let number = |name: &str| event[name].as_f64().unwrap_or_else(|| panic!("{name}: {event}"));
         let rate = number("sent_bytes") * 8e9 / number("duration_ns");
@@ -99,84 +91,34 @@ fn the_rate_was_kept(run: &Run, asked: f64) {
 }
 
 #[test]
-fn our_reflector_under_a_given_rate() {
+fn every_transport_is_measured_under_load() {
     let echo = Echo::start("127.0.0.1");
-    let home = tempfile::tempdir().expect("a directory");
-    let run = run(
-        home.path(),
-        &echo,
-        "--every 2ms --for 3500ms --load 40Mbit --load-connections 3 --load-phase 500ms",
-    );
-    the_rate_was_kept(&run, 40e6);
-    assert!(of_kind(&run.events, "load.began").len() >= 2, "{:#?}", run.events);
-    assert_eq!(run.summary["under_load"]["load"]["connections"], 3);
-    // Three of the load and the probe's own; a stall may have led to another.
-    assert!(echo.stop()["connections"].as_u64() >= Some(4));
-}
-
-#[test]
-fn xinetd_carries_given_and_maximum_load() {
-    if needs("xinetd") {
-        let xinetd = Xinetd::start("127.0.0.1");
+    let check = |options: &str, asked: f64, connections: u64| {
         let home = tempfile::tempdir().expect("a directory");
-        let options = "--every 2ms --for 1500ms --load-phase 500ms";
-        the_rate_was_kept(&run(home.path(), &xinetd, &format!("{options} --load 4MB")), 32e6);
-        let home = tempfile::tempdir().expect("a directory");
-        let most = run(home.path(), &xinetd, &format!("{options} --load max"));
-        let load = &most.summary["under_load"]["load"];
-        assert!(load["asked_bits_per_s"].is_null(), "{load}");
-        assert!(load["echoed_bits_per_s"].as_u64() > Some(0), "{load}");
-    }
-}
-
-#[test]
-fn datagrams_and_ping_pong_under_a_load() {
-    let echo = Echo::start("127.0.0.1");
-    for options in ["--udp --every 2ms", "--ping-pong"] {
-        let home = tempfile::tempdir().expect("a directory");
-        let run = run(
-            home.path(),
-            &echo,
-            &format!("{options} --for 1s --load 8Mbit --load-phase 300ms --timestamps off"),
+        let run = run(home.path(), &echo, &format!("{options} --for 1200ms --load-phase 300ms"));
+        let load = &run.summary["under_load"]["load"];
+        assert_eq!(
+            (load["asked_bits_per_s"].as_f64(), &load["connections"]),
+            (Some(asked), &connections.into())
         );
-        the_rate_was_kept(&run, 8e6);
-    }
-}
-
-#[test]
-fn unaccepted_load_is_noted_and_excluded() {
-    // One connection is echoed, the samples'; those of the load wait in the backlog for ever.
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("its address");
-    let server = std::thread::spawn(move || {
-        let (mut peer, _) = listener.accept().expect("the samples");
-        std::io::copy(&mut peer.try_clone().expect("a socket"), &mut peer).expect("echoed");
-        listener
-    });
-    let home = tempfile::tempdir().expect("a directory");
-    let line = format!("{address} --every 5ms --load 1Mbit --load-phase 100ms --record r --json --quiet");
-    let probe = Probe::start(home.path(), &line);
-    let told = |events: &Events| {
-        of_kind(events, "note")
-            .iter()
-            .any(|note| note["text"].as_str().is_some_and(|text| text.contains("did not come up")))
+        assert!(load["echoed_bits_per_s"].as_u64() > Some(0), "{load}");
+        assert_rates_match_bytes(&run);
     };
-    wait_for_events(&home.path().join("r"), "the load to be missed", told);
-    probe.signal("INT");
-    let summary = probe.finish().summary();
-    drop(server.join().expect("it ends with the samples' connection"));
-    let dir = home.path().join("r");
-    assert!(!has_kind(&events(&dir), "load.began"));
-    let (under, warm) = rows(&dir).iter().fold((0, 0), |(under, warm), row| {
-        (under + u64::from(row.has(UNDER_LOAD)), warm + u64::from(row.has(WARM_UP)))
+    thread::scope(|all| {
+        for (options, asked, connections) in [
+            ("--every 2ms --load 8Mbit --load-connections 3", 8e6, 3),
+            ("--udp --every 2ms --load 8Mbit --timestamps off", 8e6, 1),
+            ("--ping-pong --load 1MB --timestamps off", 8e6, 1),
+        ] {
+            all.spawn(move || check(options, asked, connections));
+        }
     });
-    assert!(under > 0 && under == warm, "{under} under load, {warm} left out");
-    assert_eq!(summary["under_load"]["rtt_ns"]["count"], 0, "{summary}");
-    assert!(summary["under_load"]["load"]["sent_bits_per_s"].is_null(), "{summary}");
+    // Five of the load and the probes' own; a stall may have led to another.
+    assert!(echo.stop()["connections"].as_u64() >= Some(7));
 }
 
 #[test]
-fn people_read_idle_and_loaded_side_by_side() {
+fn text_shows_idle_and_loaded_side_by_side() {
     let echo = Echo::start("127.0.0.1");
     let home = tempfile::tempdir().expect("a directory");
     let line =
@@ -204,5 +146,91 @@ fn invalid_load_options_are_rejected() {
         let outcome = Probe::start(home.path(), &format!("{target} {options} --no-record")).finish();
         assert_eq!(outcome.code(), 2, "{options}: {}", outcome.err);
         assert!(outcome.err.contains(part), "{options}: {}", outcome.err);
+    }
+}
+
+/// Rates that a busy machine lowers, peers, and a load that is waited for for ten seconds.
+mod acceptance {
+    use super::*;
+    use crate::support::needs;
+    use crate::support::rate::assert_rate;
+    use crate::support::reflector::Xinetd;
+    use std::net::TcpListener;
+
+    /// The load sent what it was asked for, and all of it came back but what was in flight.
+    fn assert_rate_was_kept(run: &Run, asked: f64) {
+        let load = &run.summary["under_load"]["load"];
+        assert_eq!(load["asked_bits_per_s"], asked, "{load}");
+        for way in ["sent_bits_per_s", "echoed_bits_per_s"] {
+            let share = load[way].as_f64().expect("a rate") / asked;
+            // More: what was in flight when the phase began. Less: this host did not run for a while.
+            assert!((0.25..1.2).contains(&share), "{way}: {share} of what was asked: {load}");
+        }
+        assert_rates_match_bytes(run);
+    }
+
+    #[test]
+    fn load_keeps_the_rate_asked_for() {
+        assert_rate(2, 3, || {
+            let echo = Echo::start("127.0.0.1");
+            for (options, asked) in [
+                ("--every 2ms --for 3500ms --load 40Mbit --load-connections 3 --load-phase 500ms", 40e6),
+                ("--udp --every 2ms --for 1s --load 8Mbit --load-phase 300ms --timestamps off", 8e6),
+                ("--ping-pong --for 1s --load 8Mbit --load-phase 300ms --timestamps off", 8e6),
+            ] {
+                let home = tempfile::tempdir().expect("a directory");
+                assert_rate_was_kept(&run(home.path(), &echo, options), asked);
+            }
+        });
+    }
+
+    #[test]
+    fn xinetd_carries_given_and_maximum_load() {
+        if !needs("xinetd") {
+            return;
+        }
+        assert_rate(2, 3, || {
+            let xinetd = Xinetd::start("127.0.0.1");
+            let home = tempfile::tempdir().expect("a directory");
+            let options = "--every 2ms --for 1500ms --load-phase 500ms";
+            assert_rate_was_kept(&run(home.path(), &xinetd, &format!("{options} --load 4MB")), 32e6);
+            let home = tempfile::tempdir().expect("a directory");
+            let most = run(home.path(), &xinetd, &format!("{options} --load max"));
+            let load = &most.summary["under_load"]["load"];
+            assert!(load["asked_bits_per_s"].is_null(), "{load}");
+            assert!(load["echoed_bits_per_s"].as_u64() > Some(0), "{load}");
+        });
+    }
+
+    #[test]
+    fn unaccepted_load_is_noted_and_excluded() {
+        // Only the samples' connection is echoed; those of the load wait in the backlog for ever.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let server = thread::spawn(move || {
+            let (mut peer, _) = listener.accept().expect("the samples");
+            std::io::copy(&mut peer.try_clone().expect("a socket"), &mut peer).expect("echoed");
+            listener
+        });
+        let home = tempfile::tempdir().expect("a directory");
+        let line = format!("{address} --every 5ms --load 1Mbit --load-phase 100ms --record r --json --quiet");
+        let probe = Probe::start(home.path(), &line);
+        let told = |events: &Events| {
+            of_kind(events, "note")
+                .iter()
+                .any(|note| note["text"].as_str().is_some_and(|text| text.contains("did not come up")))
+        };
+        wait_for_events(&home.path().join("r"), "the load to be missed", told);
+        probe.signal("INT");
+        let summary = probe.finish().summary();
+        drop(server.join().expect("it ends with the samples' connection"));
+        let dir = home.path().join("r");
+        assert!(!has_kind(&events(&dir), "load.began"));
+        let (under, warm) = rows(&dir).iter().fold((0, 0), |(under, warm), row| {
+            (under + u64::from(row.has(UNDER_LOAD)), warm + u64::from(row.has(WARM_UP)))
+        });
+        assert!(under > 0 && under == warm, "{under} under load, {warm} left out");
+        assert_eq!(summary["under_load"]["rtt_ns"]["count"], 0, "{summary}");
+        assert!(summary["under_load"]["load"]["sent_bits_per_s"].is_null(), "{summary}");
     }
 }

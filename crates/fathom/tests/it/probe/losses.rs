@@ -1,14 +1,7 @@
-//! Reflectors and paths that go away: what the probe says of each way, and what it does not give up too early.
+//! Reflectors and paths that go away: the cause that the probe reports, and what it does not give up too early.
 //!
-//! Each test has network namespaces of its own, so that all run side by side. Nothing is asserted about how long this
-//! machine takes, only about order, counts, causes, and round trips that were longer than the silence they waited in.
+//! Each test has network namespaces of its own, so that all run side by side.
 
-use serde_json::Value;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
-use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 use crate::support::counting::{Counting, Leave};
 use crate::support::net::{Direction, Net};
 use crate::support::probe::{Probe, assert_sound, fathom, wait_for_events};
@@ -18,6 +11,12 @@ use crate::support::rows::{
     of_kind, rows, story,
 };
 use crate::support::{needs, needs_root};
+use serde_json::Value;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Errors of Linux (`errno.h`).
@@ -77,80 +76,83 @@ fn number(event: &Value, name: &str) -> i64 {
     event[name].as_i64().unwrap_or_else(|| panic!("{name}: {event}"))
 }
 
-/// Silence of this length, by packets that vanish on the way to the reflector or back.
-fn silence(length: Duration, direction: Direction) {
-    let Some(run) = Run::start("") else { return };
+/// A silence that a connection survived: its samples, and the stall that was recorded.
+struct Silence {
+    rows: Vec<Row>,
+    stall: Value,
+    longest_ns: i64,
+}
+
+/// Packets vanish in one direction, at least until the stall is recorded and for this long. `late_ns` is the probe's
+/// `--timeout`.
+fn silence(length: Duration, direction: Direction, options: &str, late_ns: i64) -> Option<Silence> {
+    let run = Run::start(options)?;
+    // A shorter one before would be this machine's.
+    let before = of_kind(&events(&run.dir), "stall.ended").len();
     run.net.drop_packets(direction);
     let began = Instant::now();
-    run.wait_for("stall", |events| has_kind(events, "stall.began"));
-    // The length of the silence is what is tried here. A little more, because the first sample into it was due up to an
-    // interval after it began.
+    run.wait_for("stall", |events| of_kind(events, "stall.began").len() > before);
+    // The first sample of the silence is due up to an interval after it began.
     thread::sleep((length + Duration::from_millis(150)).saturating_sub(began.elapsed()));
+    let silent_ns = began.elapsed().as_nanos() as i64;
     run.net.restore();
-    run.wait_for("end of the stall", |events| has_kind(events, "stall.ended"));
+    run.wait_for("end of the stall", |events| of_kind(events, "stall.ended").len() > before);
     let (summary, events, rows) = run.end();
 
-    let story = story(&events);
-    let expected =
-        ["connection.opening", "connection.opened", "stall.began", "stall.ended", "connection.closed"];
-    assert_eq!(story, expected, "one connection survives one stall");
+    let connections: Vec<&str> =
+        story(&events).into_iter().filter(|kind| kind.starts_with("connection.")).collect();
+    assert_eq!(
+        connections,
+        ["connection.opening", "connection.opened", "connection.closed"],
+        "the connection survives"
+    );
     assert_eq!(of_kind(&events, "connection.closed")[0]["cause"], "finished");
     assert!(
         rows.iter().all(|row| row.at("connection") == 0 && row.rtt_ns().is_some()),
         "an echo was given up"
     );
     assert_eq!((&summary["unanswered"], &summary["answered"]), (&0.into(), &rows.len().into()), "{summary}");
+    let back = |row: &Row| row.at("sent_ns") + row.at("rtt_ns");
+    assert!(rows.windows(2).all(|pair| back(&pair[0]) <= back(&pair[1])), "echoes out of order");
 
-    // Counted from when it was due, the first sample of the silence waited for all of it, and then for the kernel's next
-    // retransmission, which comes after as much again at the most.
-    let length_ns = length.as_nanos() as i64;
+    // Counted from when it was due, the first sample of the silence waited for all of it.
     let waited =
         rows.iter().filter_map(|row| Some(row.rtt_ns()? + row.at("lateness_ns"))).max().expect("samples");
-    assert!(waited >= length_ns, "{waited} ns is shorter than the silence");
-    let longest = rows.iter().filter_map(Row::rtt_ns).max().expect("samples");
-    assert!(longest < 3 * length_ns, "{longest} ns for a silence of {length:?}");
-    let stalled: Vec<&Row> = rows.iter().filter(|row| row.rtt_ns() >= Some(1_000_000_000)).collect();
-    let due = (length_ns - 1_000_000_000) / 100_000_000;
-    assert!(
-        stalled.len() as i64 > due / 2,
-        "{} samples went out into the silence, {due} were due",
-        stalled.len()
-    );
-    // Sent one after another and answered together: each later one waited less.
-    assert!(stalled.windows(2).all(|pair| pair[0].rtt_ns() > pair[1].rtt_ns()), "late echoes out of order");
-    // The timeout is 5 s: what came later is late, and was not given up.
+    assert!(waited >= silent_ns - 150_000_000, "{waited} ns is shorter than the silence of {silent_ns} ns");
     let late = rows.iter().filter(|row| row.has(ANSWERED_LATE)).count();
-    assert!(rows.iter().all(|row| row.has(ANSWERED_LATE) == (row.rtt_ns() > Some(5_000_000_000))));
+    assert!(rows.iter().all(|row| row.has(ANSWERED_LATE) == (row.rtt_ns() > Some(late_ns))));
     assert_eq!(summary["late"], late, "{summary}");
-    assert_eq!(late > 0, longest > 5_000_000_000);
 
-    let (began, ended) = (of_kind(&events, "stall.began")[0], of_kind(&events, "stall.ended")[0]);
-    let first = stalled[0].at("seq");
-    assert_eq!(number(began, "seq"), first, "{began}");
-    assert_eq!(ended["recovered"], true, "{ended}");
-    assert!(number(ended, "retransmits") > 0, "the kernel sent again: {ended}");
-    assert!((number(ended, "duration_ns") - longest).abs() < length_ns / 2, "{ended}: {longest}");
-    assert!(number(ended, "samples") >= stalled.len() as i64, "{ended}");
+    let first = rows.iter().max_by_key(|row| row.rtt_ns()).expect("samples");
+    let stalls = of_kind(&events, "stall.ended");
+    assert!(stalls.iter().all(|stall| stall["recovered"] == true), "{stalls:?}");
+    let at = (0..stalls.len()).max_by_key(|&at| number(stalls[at], "duration_ns")).expect("a stall");
+    assert_eq!(number(of_kind(&events, "stall.began")[at], "seq"), first.at("seq"), "{}", stalls[at]);
+    assert!(number(stalls[at], "retransmits") > 0, "the kernel sent again: {}", stalls[at]);
+    let longest_ns = first.at("rtt_ns");
+    Some(Silence { stall: stalls[at].clone(), longest_ns, rows })
+}
+
+/// The silence is longer than `--stall-after`, and so than `--timeout`.
+fn short_silence(direction: Direction) {
+    let options = "--stall-after 500ms --timeout 300ms";
+    let Some(silence) = silence(Duration::ZERO, direction, options, 300_000_000) else { return };
+    assert!(silence.rows.iter().any(|row| row.has(ANSWERED_LATE)), "{}", silence.stall);
 }
 
 #[test]
-fn outbound_silence_of_3s_is_survived_stall() {
-    silence(Duration::from_secs(3), Direction::ToReflector);
+fn outbound_silence_is_survived_stall() {
+    short_silence(Direction::ToReflector);
 }
 
 #[test]
-fn inbound_silence_of_3s_is_survived_stall() {
-    silence(Duration::from_secs(3), Direction::FromReflector);
+fn inbound_silence_is_survived_stall() {
+    short_silence(Direction::FromReflector);
 }
 
-#[test]
-fn silence_of_20s_is_survived_with_late_echoes() {
-    silence(Duration::from_secs(20), Direction::ToReflector);
-}
-
-/// Silence for good: the connection ends as the arguments say, and the next attempts find nobody.
+/// Silence for good: the connection ends as the arguments say, and the next attempts fail.
 fn silence_for_good(arguments: &str, cause: &str, errno: Option<i64>) {
-    let Some(run) = Run::start(arguments) else { return };
+    let Some(run) = Run::start(&format!("{arguments} --stall-after 500ms")) else { return };
     run.net.drop_packets(Direction::ToReflector);
     run.wait_for("end of the connection", |events| has_kind(events, "connection.closed"));
     run.wait_for("another attempt", |events| of_kind(events, "connection.opening").len() >= 2);
@@ -158,19 +160,15 @@ fn silence_for_good(arguments: &str, cause: &str, errno: Option<i64>) {
     run.wait_for("a new connection", |events| of_kind(events, "connection.opened").len() >= 2);
     let (summary, events, rows) = run.end();
 
-    let began = [
-        "connection.opening",
-        "connection.opened",
-        "stall.began",
-        "stall.ended",
-        "connection.closed",
-        "connection.opening",
-    ];
-    assert_eq!(story(&events)[..6], began);
+    let connections: Vec<&str> =
+        story(&events).into_iter().filter(|kind| kind.starts_with("connection.")).collect();
+    let began = ["connection.opening", "connection.opened", "connection.closed", "connection.opening"];
+    assert_eq!(connections[..4], began);
     let closed = of_kind(&events, "connection.closed");
     assert_eq!((&closed[0]["cause"], closed[0]["errno"].as_i64()), (&cause.into(), errno), "{}", closed[0]);
     assert_eq!(closed[1]["cause"], "finished", "{}", closed[1]);
-    assert_eq!(of_kind(&events, "stall.ended")[0]["recovered"], false);
+    let lost = |stall: &&&Value| stall["recovered"] == false && stall["connection"] == 0;
+    assert_eq!(of_kind(&events, "stall.ended").iter().filter(lost).count(), 1, "{events:#?}");
     // Every sample that was out is in the evidence and in the samples, and was out at least as long as was agreed.
     let evidence = &closed[0]["evidence"];
     let lost: Vec<&Row> = rows.iter().filter(|row| row.has(UNANSWERED)).collect();
@@ -182,7 +180,7 @@ fn silence_for_good(arguments: &str, cause: &str, errno: Option<i64>) {
         "{evidence}"
     );
     assert_eq!(number(evidence, "last_answered_seq") + 1, lost[0].at("seq"), "{evidence}");
-    assert!(number(evidence, "silent_ns") >= 4_000_000_000, "{evidence}");
+    assert!(number(evidence, "silent_ns") >= 1_000_000_000, "{evidence}");
     assert!(evidence["error"].is_string() && number(&evidence["tcp"], "backoff") > 0, "{evidence}");
     assert_eq!(summary["unanswered"], lost.len(), "{summary}");
     assert_eq!(summary["connections"][0]["cause"], cause, "{summary}");
@@ -191,17 +189,17 @@ fn silence_for_good(arguments: &str, cause: &str, errno: Option<i64>) {
 
 #[test]
 fn give_up_ends_permanently_silent_connection() {
-    silence_for_good("--give-up 4s", "abandoned", None);
+    silence_for_good("--give-up 1s", "abandoned", None);
 }
 
 #[test]
 fn user_timeout_ends_permanently_silent_connection() {
-    silence_for_good("--user-timeout 4s", "timed_out", Some(ETIMEDOUT));
+    silence_for_good("--user-timeout 1s", "timed_out", Some(ETIMEDOUT));
 }
 
 #[test]
-fn silence_for_good_ends_a_run_without_reconnecting() {
-    let Some(run) = Run::start("--give-up 2s --no-reconnect") else { return };
+fn permanent_silence_ends_run_without_reconnecting() {
+    let Some(run) = Run::start("--give-up 1s --no-reconnect") else { return };
     run.net.drop_packets(Direction::FromReflector);
     let outcome = run.probe.finish();
     assert_eq!(outcome.code(), 1, "{outcome:?}");
@@ -215,7 +213,7 @@ fn silence_for_good_ends_a_run_without_reconnecting() {
 }
 
 #[test]
-fn a_firewall_that_resets_is_a_reset() {
+fn firewall_reset_is_a_reset() {
     let Some(run) = Run::start("") else { return };
     run.net.reset_connections();
     run.wait_for("end of the connection", |events| has_kind(events, "connection.closed"));
@@ -239,7 +237,7 @@ fn a_firewall_that_resets_is_a_reset() {
 }
 
 #[test]
-fn a_reflector_that_is_killed_ends_its_connections() {
+fn killed_reflector_ends_its_connections() {
     let Some(mut run) = Run::start("") else { return };
     let address = run.echo.address();
     // Its kernel ends what it leaves.
@@ -321,7 +319,7 @@ fn lost_datagrams_are_unanswered_and_schedule_continues() {
 }
 
 #[test]
-fn a_name_that_moves_is_followed() {
+fn moved_name_is_followed() {
     // The hosts file of the probe alone: in a mount namespace of its own a file of ours lies over the machine's.
     if !needs_root() || !crate::support::needs_ipv6() {
         return;
@@ -360,4 +358,42 @@ fn a_name_that_moves_is_followed() {
     let changed = of_kind(&log, "address.changed")[0];
     let addresses = [first, second].map(|address| address.ip().to_string());
     assert_eq!([&changed["from"], &changed["to"]], addresses.each_ref());
+}
+
+/// Silences of a given length. Their figures depend on this machine's timers.
+mod acceptance {
+    use super::*;
+    use crate::support::rate::assert_rate;
+
+    const S: i64 = 1_000_000_000;
+
+    /// A silence of so many seconds, and the stall that the kernel's retransmissions make of it.
+    fn whole(length_s: u32, direction: Direction) {
+        let length = Duration::from_secs(length_s.into());
+        let length_ns = i64::from(length_s) * S;
+        let Some(silence) = silence(length, direction, "", 5 * S) else { return };
+        let (stall, longest_ns) = (&silence.stall, silence.longest_ns);
+        // The kernel's next retransmission comes after as much again at the most.
+        assert!(longest_ns < 3 * length_ns, "{longest_ns} ns for a silence of {length:?}");
+        let stalled: Vec<&Row> = silence.rows.iter().filter(|row| row.rtt_ns() >= Some(S)).collect();
+        let due = (length_ns - S) / 100_000_000;
+        assert!(stalled.len() as i64 > due / 2, "{} samples in the silence, {due} were due", stalled.len());
+        // Sent one after another and answered together: each later one waited less.
+        assert!(stalled.windows(2).all(|pair| pair[0].rtt_ns() > pair[1].rtt_ns()), "late echoes apart");
+        assert!((number(stall, "duration_ns") - longest_ns).abs() < length_ns / 2, "{stall}: {longest_ns}");
+        assert!(number(stall, "samples") >= stalled.len() as i64, "{stall}");
+    }
+
+    #[test]
+    fn silence_length_is_measured() {
+        assert_rate(2, 3, || {
+            thread::scope(|all| {
+                for (length_s, direction) in
+                    [(3, Direction::ToReflector), (3, Direction::FromReflector), (20, Direction::ToReflector)]
+                {
+                    all.spawn(move || whole(length_s, direction));
+                }
+            });
+        });
+    }
 }

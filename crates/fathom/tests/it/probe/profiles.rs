@@ -1,11 +1,11 @@
 //! `fathom probe --profile` and `--show-config`: what a name stands for, what given options make of it, and that a run
 //! does as shown.
 
+use crate::support::probe::{Probe, left_behind};
+use crate::support::reflector::Echo;
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::path::Path;
-use crate::support::probe::{Probe, left_behind};
-use crate::support::reflector::Echo;
 
 /// What `--show-config` says of these arguments.
 fn shown(home: &Path, arguments: &str) -> Value {
@@ -40,7 +40,7 @@ fn profiles_match_their_tools_defaults() {
 }
 
 #[test]
-fn given_options_count_for_more_wherever_they_stand() {
+fn options_override_profile_in_any_order() {
     let home = tempfile::tempdir().expect("a directory");
     for (arguments, expected) in [
         ("--profile sockperf --tcp", json!(["tcp-ping-pong", 14, null, null, S, 0])),
@@ -88,7 +88,7 @@ fn show_config_sends_and_writes_nothing() {
 }
 
 #[test]
-fn a_run_does_as_its_profile_says() {
+fn run_follows_its_profile() {
     let echo = Echo::start("127.0.0.1");
     let home = tempfile::tempdir().expect("a directory");
     for (profile, mode, size, least) in [

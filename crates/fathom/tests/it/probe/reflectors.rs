@@ -1,54 +1,35 @@
 //! `fathom probe` against every kind of reflector: ours and real xinetd over TCP and UDP, socat over TCP, IPv4 and IPv6,
 //! with samples from one byte to many packets.
 
-use serde_json::Value;
-use std::path::Path;
 use crate::support::probe::{Probe, assert_sound};
 use crate::support::reflector::{Echo, Reflector, Socat, Xinetd};
 use crate::support::rows::{FIRST_ON_CONNECTION, Row, UNANSWERED, WARM_UP, rows};
 use crate::support::{needs, needs_ipv6};
+use serde_json::Value;
+use std::path::Path;
+use std::thread;
 
-const TCP_SIZES: [usize; 4] = [1, 64, 1_400, 100_000];
-const UDP_SIZES: [usize; 3] = [1, 64, 1_400];
+/// TCP and UDP, with samples of one byte, of one packet, and over TCP of many.
+const EVERY_SIZE: [(&str, usize); 7] =
+    [("tcp", 1), ("tcp", 64), ("tcp", 1_400), ("tcp", 100_000), ("udp", 1), ("udp", 64), ("udp", 1_400)];
+const SOME_SIZES: [(&str, usize); 2] = [("tcp", 1_400), ("udp", 64)];
 const COUNT: usize = 12;
 
 #[test]
-fn fathom_echo_over_ipv4() {
-    every_size(&Echo::start("127.0.0.1"));
+fn every_size_is_measured() {
+    runs(&Echo::start("127.0.0.1"), &EVERY_SIZE);
 }
 
 #[test]
-fn fathom_echo_over_ipv6() {
-    if needs_ipv6() {
-        every_size(&Echo::start("::1"));
-    }
-}
-
-#[test]
-fn xinetd_over_ipv4() {
+fn each_reflector_is_measured() {
     if needs("xinetd") {
-        every_size(&Xinetd::start("127.0.0.1"));
+        runs(&Xinetd::start("127.0.0.1"), &SOME_SIZES);
     }
-}
-
-#[test]
-fn xinetd_over_ipv6() {
-    if needs("xinetd") && needs_ipv6() {
-        every_size(&Xinetd::start("::1"));
-    }
-}
-
-#[test]
-fn socat_over_ipv4() {
     if needs("socat") {
-        every_size(&Socat::start("127.0.0.1"));
+        runs(&Socat::start("127.0.0.1"), &SOME_SIZES);
     }
-}
-
-#[test]
-fn socat_over_ipv6() {
-    if needs("socat") && needs_ipv6() {
-        every_size(&Socat::start("::1"));
+    if needs_ipv6() {
+        runs(&Echo::start("::1"), &SOME_SIZES);
     }
 }
 
@@ -80,13 +61,13 @@ fn probe(home: &Path, reflector: &Echo, arguments: &str) -> Value {
     Probe::start(home, &format!("{} --json --quiet {arguments}", reflector.address())).finish().summary()
 }
 
-fn every_size(reflector: &impl Reflector) {
-    for size in TCP_SIZES {
-        one_run(reflector, "tcp", size);
-    }
-    for size in UDP_SIZES {
-        one_run(reflector, "udp", size);
-    }
+/// Side by side, a run of each transport and size.
+fn runs(reflector: &(impl Reflector + Sync), sizes: &[(&str, usize)]) {
+    thread::scope(|all| {
+        for &(mode, size) in sizes {
+            all.spawn(move || one_run(reflector, mode, size));
+        }
+    });
 }
 
 /// A whole run: what it says, what it records, and that both agree.
@@ -174,5 +155,22 @@ fn figures_agree(figures: &Value, values: impl Iterator<Item = i64>) {
         let stddev = (squares / (values.len() - 1) as f64).sqrt();
         let told = figures["stddev"].as_f64().expect("a standard deviation");
         assert!((told - stddev).abs() <= 1.0, "{stddev} is not the standard deviation of {figures}");
+    }
+}
+
+mod acceptance {
+    use super::*;
+    use crate::support::reflector::LOOPBACK;
+
+    #[test]
+    fn every_size_is_measured_against_each_reflector() {
+        if !(needs("xinetd") && needs("socat") && needs_ipv6()) {
+            return;
+        }
+        for address in LOOPBACK {
+            runs(&Echo::start(address), &EVERY_SIZE);
+            runs(&Xinetd::start(address), &EVERY_SIZE);
+            runs(&Socat::start(address), &EVERY_SIZE);
+        }
     }
 }

@@ -1,10 +1,5 @@
-//! A run of `fathom probe` from its first line to its last: how it ends, what it shows, keeps and calls things.
+//! A run of `fathom probe` from its first line to its last: its end, its output and its files.
 
-use serde_json::Value;
-use std::fs;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::path::Path;
-use std::thread;
 use crate::support::counting::{Counting, Leave};
 use crate::support::probe::{Probe, assert_sound, left_behind, wait_for_events};
 use crate::support::reflector::Echo;
@@ -12,6 +7,11 @@ use crate::support::rows::{
     FIRST_ON_CONNECTION, Row, UNANSWERED, ended_with_its_peer, events, has_kind, of_kind, rows,
 };
 use crate::support::{free_port, needs_ipv6, wait_for};
+use serde_json::Value;
+use std::fs;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::Path;
+use std::thread;
 use tempfile::TempDir;
 
 /// The flag of an echo that differs from what was sent, from `schema/recording.md`.
@@ -111,7 +111,7 @@ fn default_recording_is_named_by_label_and_time() {
 }
 
 #[test]
-fn the_csv_has_the_articles_columns() {
+fn csv_has_the_articles_columns() {
     let echo = Echo::start("127.0.0.1");
     let home = home();
     let arguments =
@@ -155,21 +155,6 @@ fn plain_prints_a_line_a_sample() {
         assert!(line.starts_with(&format!("{i} rtt=")), "{line}");
         assert_eq!(line.contains("first on its connection"), i == 0, "{line}");
     }
-}
-
-#[test]
-fn non_terminal_prints_status_every_ten_seconds() {
-    let echo = Echo::start("127.0.0.1");
-    let home = home();
-    let arguments = format!("{} --every 50ms --count 225 --no-record --label there", echo.address());
-    let outcome = Probe::start(home.path(), &arguments).finish();
-    assert_eq!(outcome.code(), 0, "{}", outcome.err);
-    let state: Vec<&str> = outcome.err.lines().filter(|line| line.contains(" there: ")).collect();
-    assert_eq!(state.len(), 1, "{}", outcome.err);
-    for word in ["samples", "last", "p50", "0 unanswered"] {
-        assert!(state[0].contains(word), "no {word:?}: {}", state[0]);
-    }
-    assert!(!outcome.out.contains("seq="), "{}", outcome.out);
 }
 
 #[test]
@@ -257,7 +242,7 @@ fn no_reconnect_ends_the_run_with_the_connection() {
 }
 
 #[test]
-fn a_reflector_that_comes_back_is_found_again() {
+fn returning_reflector_is_found_again() {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let host = crate::support::net::Host::this();
     let first = Echo::start_on(&host, address);
@@ -400,4 +385,23 @@ fn foreign_and_duplicate_datagrams_are_only_events() {
     assert!((19..=20).contains(&sum("echo.duplicated")), "{log:?}");
     assert!((19..=20).contains(&sum("echo.foreign")), "{log:?}");
     assert_eq!(of_kind(&log, "echo.foreign")[0]["first"], "who goes there?");
+}
+
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn non_terminal_prints_status_every_ten_seconds() {
+        let echo = Echo::start("127.0.0.1");
+        let home = home();
+        let arguments = format!("{} --every 50ms --count 225 --no-record --label there", echo.address());
+        let outcome = Probe::start(home.path(), &arguments).finish();
+        assert_eq!(outcome.code(), 0, "{}", outcome.err);
+        let state: Vec<&str> = outcome.err.lines().filter(|line| line.contains(" there: ")).collect();
+        assert_eq!(state.len(), 1, "{}", outcome.err);
+        for word in ["samples", "last", "p50", "0 unanswered"] {
+            assert!(state[0].contains(word), "no {word:?}: {}", state[0]);
+        }
+        assert!(!outcome.out.contains("seq="), "{}", outcome.out);
+    }
 }

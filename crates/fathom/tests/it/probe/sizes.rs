@@ -1,12 +1,11 @@
 //! `fathom probe --sizes`: samples of several sizes on one connection, in random rounds, never pooled.
 
+use crate::support::probe::{Probe, assert_sound, fathom};
+use crate::support::reflector::{Echo, Reflector};
+use crate::support::rows::{Row, events, of_kind, rows};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use crate::support::needs;
-use crate::support::probe::{Probe, assert_sound, fathom};
-use crate::support::reflector::{Echo, Reflector, Xinetd};
-use crate::support::rows::{Row, events, of_kind, rows};
 
 /// As `--sizes` takes them, and what they stand for.
 const TCP: (&str, &[i64]) = ("64,1KiB,4KiB..16KiB", &[64, 1_024, 4_096, 8_192, 16_384]);
@@ -15,7 +14,7 @@ const SHORT: (&str, &[i64]) = ("1,8,63..64,1KiB", &[1, 8, 63, 64, 1_024]);
 const ROUNDS: usize = 10;
 
 #[test]
-fn fathom_echo_on_a_schedule() {
+fn size_sweep_on_a_schedule() {
     let echo = Echo::start("127.0.0.1");
     sweep(&echo, "--every 4ms", TCP, true);
     sweep(&echo, "--every 4ms --udp", UDP, true);
@@ -24,24 +23,11 @@ fn fathom_echo_on_a_schedule() {
 }
 
 #[test]
-fn fathom_echo_back_to_back() {
+fn size_sweep_back_to_back() {
     let echo = Echo::start("127.0.0.1");
     sweep(&echo, "--ping-pong", TCP, true);
     sweep(&echo, "--ping-pong --udp", UDP, true);
     sweep(&echo, "--ping-pong", ("64,1MiB", &[64, 1 << 20]), true);
-}
-
-#[test]
-fn xinetd_on_a_schedule_and_back_to_back() {
-    if needs("xinetd") {
-        let xinetd = Xinetd::start("127.0.0.1");
-        for pace in ["--every 4ms", "--ping-pong"] {
-            sweep(&xinetd, pace, TCP, false);
-            sweep(&xinetd, pace, SHORT, false);
-        }
-        // Not back to back, which would be lost more often than not.
-        sweep(&xinetd, "--every 20ms --udp", UDP, false);
-    }
 }
 
 /// A whole run of `ROUNDS` rounds: what it says, what it records, and that both agree.
@@ -154,7 +140,7 @@ fn small_sizes_leave_stamp_support_unknown() {
 }
 
 #[test]
-fn people_read_a_row_a_size() {
+fn text_has_a_row_for_each_size() {
     let echo = Echo::start("127.0.0.1");
     let home = tempfile::tempdir().expect("a directory");
     let line = format!("{} --sizes 64,128..512 --every 2ms --count 40 --no-record", echo.address());
@@ -186,5 +172,24 @@ fn invalid_size_sweeps_are_rejected() {
         let outcome = Probe::start(home.path(), &format!("127.0.0.1 {options}")).finish();
         assert_eq!(outcome.code(), 2, "{options}: {}", outcome.err);
         assert!(outcome.err.contains(part), "{options}: {}", outcome.err);
+    }
+}
+
+mod acceptance {
+    use super::*;
+    use crate::support::needs;
+    use crate::support::reflector::Xinetd;
+
+    #[test]
+    fn xinetd_answers_size_sweeps() {
+        if needs("xinetd") {
+            let xinetd = Xinetd::start("127.0.0.1");
+            for pace in ["--every 4ms", "--ping-pong"] {
+                sweep(&xinetd, pace, TCP, false);
+                sweep(&xinetd, pace, SHORT, false);
+            }
+            // Not back to back, which would be lost more often than not.
+            sweep(&xinetd, "--every 20ms --udp", UDP, false);
+        }
     }
 }

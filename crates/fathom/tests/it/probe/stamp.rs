@@ -1,17 +1,18 @@
 //! STAMP (RFC 8762): `fathom probe --stamp` and `fathom echo --stamp`, against each other and against a peer that was
 //! written from the text of the RFC alone (`support/stamp_peer.py`).
 
-use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, UdpSocket};
-use std::path::Path;
-use std::process::{Command, Stdio};
 use crate::support::net::{Host, Net};
 use crate::support::probe::{Probe, assert_sound, fathom};
 use crate::support::reflector::Echo;
 use crate::support::relay::{Fault, NONE, Relay};
 use crate::support::rows::{events, has_kind, of_kind, rows};
 use crate::support::{Kept, PATIENCE, needs, needs_root};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
 
 const COUNT: u64 = 40;
 const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/stamp_peer.py");
@@ -37,7 +38,7 @@ fn theirs(kind: &str, format: &str) -> (Kept, SocketAddr) {
 
 fn measure(home: &Path, target: SocketAddr, options: &str) -> Value {
     let line = format!(
-        "{target} --stamp --every 10ms --timeout 3s --count {COUNT} --record r --json --quiet {options}"
+        "{target} --stamp --every 10ms --timeout 2s --count {COUNT} --record r --json --quiet {options}"
     );
     let summary = Probe::start(home, &line).finish().summary();
     let dir = home.join("r");
@@ -90,7 +91,7 @@ fn our_ends_measure_each_other() {
 }
 
 #[test]
-fn back_to_back_and_in_a_sweep_too() {
+fn stamp_runs_back_to_back_and_in_sweeps() {
     let (_echo, address) = ours(&[]);
     let line = format!("{address} --stamp --ping-pong --count 200 --no-record --json --quiet");
     let summary = Probe::start(home().path(), &line).finish().summary();
@@ -111,31 +112,36 @@ fn back_to_back_and_in_a_sweep_too() {
     );
 }
 
+/// Losses both ways; each case waits for its time-out, so they run side by side.
 #[test]
 fn stateful_reflector_reveals_loss_direction() {
-    let faults = [
-        Fault { there: |n| n % 5 == 1, ..NONE },
-        Fault { back: |n| n % 5 == 1, ..NONE },
-        Fault { there: |n| n % 7 == 3, back: |n| n % 5 == 2, ..NONE },
-    ];
-    for fault in faults {
-        let (_echo, address) = ours(&[]);
+    let there = Fault { there: |n| n % 5 == 1, ..NONE };
+    let back = Fault { back: |n| n % 5 == 1, ..NONE };
+    let both = Fault { there: |n| n % 7 == 3, back: |n| n % 5 == 2, ..NONE };
+    let check = |fault, reflector: &[&str], options: &str, expected: fn(u64, u64) -> [u64; 3]| {
+        let (_echo, address) = ours(reflector);
         let relay = Relay::start(address, fault);
-        let summary = measure(home().path(), relay.address, "--stamp-reflector stateful");
+        let summary = measure(home().path(), relay.address, options);
         let (there, back) = relay.end();
-        assert_eq!(losses(&summary), [there, back, 0], "{summary}");
-        // Unless it is told, it cannot know, until a number and a count differ.
-        let relay = Relay::start(address, fault);
-        let summary = measure(home().path(), relay.address, "");
-        let (there, back) = relay.end();
-        let expected = if there > 0 { [there, back, 0] } else { [0, 0, back] };
-        assert_eq!(losses(&summary), expected, "{summary}");
-    }
-    let (_echo, address) = ours(&["--stamp-stateless"]);
-    let relay = Relay::start(address, faults[2]);
-    let summary = measure(home().path(), relay.address, "");
-    let (there, back) = relay.end();
-    assert_eq!(losses(&summary), [0, 0, there + back], "{summary}");
+        assert_eq!(losses(&summary), expected(there, back), "{reflector:?} {options}: {summary}");
+    };
+    let stateful = "--stamp-reflector stateful";
+    let known: fn(u64, u64) -> [u64; 3] = |there, back| [there, back, 0];
+    let unknown: fn(u64, u64) -> [u64; 3] = |there, back| [0, 0, there + back];
+    thread::scope(|all| {
+        for (fault, reflector, options, expected) in [
+            (there, &[][..], stateful, known),
+            (back, &[], stateful, known),
+            (both, &[], stateful, known),
+            // The probe knows it once a number and a count differ.
+            (there, &[], "", known),
+            (both, &[], "", known),
+            (back, &[], "", unknown),
+            (both, &["--stamp-stateless"], "", unknown),
+        ] {
+            all.spawn(move || check(fault, reflector, options, expected));
+        }
+    });
 }
 
 #[test]
@@ -143,7 +149,7 @@ fn another_implementations_reflector_is_measured() {
     if !needs("python3") {
         return;
     }
-    for (kind, format) in [("stateful", "ntp"), ("stateful", "ptp"), ("stateless", "ntp")] {
+    let check = |kind: &str, format: &str| {
         let (_peer, address) = theirs(kind, format);
         let fault = Fault { there: |n| n % 7 == 3, ..NONE };
         let relay = Relay::start(address, fault);
@@ -158,9 +164,14 @@ fn another_implementations_reflector_is_measured() {
         assert!(answered.iter().all(|row| row.get("reflector_ns") >= Some(0)), "{format} is read");
         assert!(answered.iter().all(|row| row.get("reflector_ns") <= row.rtt_ns()), "{format} is read");
         if format == "ptp" {
-            assert!(summary["clock_error_ns"].is_null(), "TAI or not, nobody knows: {summary}");
+            assert!(summary["clock_error_ns"].is_null(), "TAI or not is unknown: {summary}");
         }
-    }
+    };
+    thread::scope(|all| {
+        for (kind, format) in [("stateful", "ntp"), ("stateful", "ptp"), ("stateless", "ntp")] {
+            all.spawn(move || check(kind, format));
+        }
+    });
 }
 
 #[test]
@@ -226,7 +237,7 @@ fn short_stamp_packets_get_no_answer() {
 }
 
 #[test]
-fn port_862_is_where_it_is_looked_for() {
+fn stamp_defaults_to_port_862() {
     if !needs_root() {
         return;
     }
@@ -253,11 +264,12 @@ fn lost_reflector_port_closes_connection_as_unreachable() {
         (export.out.lines().count() > 5).then_some(())
     });
     echo.kill();
-    // An ICMP port unreachable ends it; where it leads, nobody answers.
-    let log =
-        crate::support::probe::wait_for_events(&dir, "its explanation", |log| has_kind(log, "connection.explained"));
+    // An ICMP port unreachable ends it.
+    let log = crate::support::probe::wait_for_events(&dir, "its explanation", |log| {
+        has_kind(log, "connection.explained")
+    });
     assert_eq!(of_kind(&log, "connection.closed")[0]["cause"], "unreachable", "{log:?}");
-    // A socket of the next attempt may be open as the run ends: nobody has accepted it, so it is no return.
+    // A socket of the next attempt may be open as the run ends: without an answer it is no return.
     crate::support::probe::wait_for_events(&dir, "another attempt", |log| {
         of_kind(log, "connection.opening").len() > 1
     });
@@ -269,7 +281,7 @@ fn lost_reflector_port_closes_connection_as_unreachable() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn invalid_stamp_options_are_rejected() {
     let home = home();
     for (options, code, part) in [
         ("127.0.0.1 --stamp --udp", 2, "cannot be used with"),

@@ -1,32 +1,25 @@
 //! `fathom probe --ping-pong --connections N --threads M`: each thread leads connections of its own, and all of them
 //! stand in one recording.
 
+use crate::support::probe::{Probe, assert_sound, fathom, wait_for_events};
+use crate::support::reflector::{Echo, Reflector};
+use crate::support::rows::{events, manifest, of_kind, rows};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use crate::support::needs;
-use crate::support::probe::{Probe, assert_sound, fathom, wait_for_events};
-use crate::support::reflector::{Echo, Reflector, Xinetd};
-use crate::support::rows::{events, manifest, of_kind, rows};
 
 const CONNECTIONS: usize = 8;
 const COUNT: usize = 500;
 
 #[test]
-fn our_reflector_over_tcp_and_udp() {
+fn threads_share_connections_over_tcp_and_udp() {
     let echo = Echo::start("127.0.0.1");
     one_run(&echo, "--threads 4");
     one_run(&echo, "--threads 3");
     one_run(&echo, "--threads 8 --udp");
-}
-
-#[test]
-fn xinetd() {
-    if needs("xinetd") {
-        one_run(&Xinetd::start("127.0.0.1"), "--threads 4");
-    }
 }
 
 /// A whole run: every connection of every thread has its samples, numbered as if one thread had led them all.
@@ -83,24 +76,21 @@ fn ctrl_c_ends_every_thread() {
     assert_eq!(causes, ["finished"; 4], "{summary}");
 }
 
-/// Whenever the recording thread runs on a processor that the probe shares, the round trip of that moment takes longer. It rests for
-/// 0.7 s, and where it writes it waits for the disk now and then, as the thread does that syncs what it wrote. It ran 500 times a second
-/// once, and more often where it recorded.
+/// The recording thread takes the processor from a probe that shares it. It rests for 0.7 s, however many samples come.
 #[test]
 #[cfg(target_os = "linux")]
-fn recording_thread_rarely_wakes_during_ping_pong() {
-    // Once for each look; three events of the connection and the end of the run wake it too.
-    wakes_up("--no-record", 2.0);
-    // Each look writes, and waits for the disk some seven times, for a busy one up to seventeen (seen beside other tests). At twenty
-    // looks a second it would be 140 and more.
-    wakes_up("--record r", 40.0);
+fn recording_thread_rests_during_ping_pong() {
+    const ROUND_TRIPS: u64 = 40_000;
+    let (woke_up, _, summary) = recording_wakes_up(&format!("--count {ROUND_TRIPS} --no-record"));
+    assert!(woke_up <= ROUND_TRIPS / 200, "{woke_up} times: {summary}");
 }
 
+/// How often the recording thread of a ping-pong run woke up, in how many seconds, and the run's summary.
 #[cfg(target_os = "linux")]
-fn wakes_up(record: &str, a_second_at_most: f64) {
+fn recording_wakes_up(options: &str) -> (u64, f64, Value) {
     let echo = Echo::start("127.0.0.1");
     let home = tempfile::tempdir().expect("a directory");
-    let line = format!("{} --ping-pong --for 3s {record} --json --quiet", echo.address());
+    let line = format!("{} --ping-pong {options} --json --quiet", echo.address());
     let probe = Probe::start(home.path(), &line);
     // The second is there once something was to be synced.
     let both = || {
@@ -111,45 +101,14 @@ fn wakes_up(record: &str, a_second_at_most: f64) {
     // At the end it is the one that closes the recording, which has no syncs beside it.
     while let Some(now) = both().filter(|now| *now >= at_first + woke_up) {
         (seconds, woke_up) = (began.elapsed().as_secs_f64(), now - at_first);
-        // How often it is looked at: the last look is as late as this before its end.
+        // The last look is as late as this before its end.
         std::thread::sleep(Duration::from_millis(20));
     }
-    let summary = probe.finish().summary();
-    let at_most = a_second_at_most * seconds + 5.0;
-    assert!(woke_up as f64 <= at_most, "{record}: {woke_up} times in {seconds} s, not {at_most}: {summary}");
-    assert!(woke_up > 0, "it was not looked at: {summary}");
+    (woke_up, seconds, probe.finish().summary())
 }
 
-/// A pause clock that nobody relieves wakes up 83 times a second, and each time a round trip takes longer. The loops say that they run,
-/// at both ends.
-#[test]
-#[cfg(target_os = "linux")]
-fn pause_clocks_rarely_wake_during_ping_pong() {
-    let echo = Echo::start("127.0.0.1");
-    let home = tempfile::tempdir().expect("a directory");
-    let line = format!("{} --ping-pong --for 3s --no-record --json --quiet", echo.address());
-    let probe = Probe::start(home.path(), &line);
-    let ends = [probe.pid(), echo.pid()];
-    let count = || ends.map(|pid| wake_ups(pid, "pause-clock"));
-    let at_first = ends.map(|pid| crate::support::wait_for("the clock", || wake_ups(pid, "pause-clock")));
-    let (began, mut seconds, mut last) = (Instant::now(), 0.0, at_first);
-    while let [Some(here), Some(there)] = count() {
-        (seconds, last) = (began.elapsed().as_secs_f64(), [here, there]);
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let summary = probe.finish().summary();
-    // Once a second, and where a busy machine did not let the loop run for 12 ms.
-    let at_most = 25.0 * seconds;
-    for (end, (first, last)) in ["probe", "reflector"].into_iter().zip(at_first.into_iter().zip(last)) {
-        let woke_up = last - first;
-        assert!(woke_up as f64 <= at_most, "{end}: {woke_up} times in {seconds} s: {summary}");
-        assert!(woke_up > 0, "{end}: its clock stands still: {summary}");
-    }
-}
-
-/// The kernel tells a reactor of each message before it can be read, which takes time from every round trip: so back to back neither end's
-/// reactor knows of the connection. Others come and go meanwhile at a reflector that spins, more than it tries at a time, and one that
-/// does not read for a while: each has its echo.
+/// Watching costs time in every round trip: back to back, neither end's reactor watches the connection. Other connections,
+/// one of which does not read for a while, have their echoes meanwhile.
 #[test]
 #[cfg(target_os = "linux")]
 fn reactors_do_not_watch_ping_pong_connections() {
@@ -268,8 +227,9 @@ fn cpu_pins_only_probing_thread() {
     for (name, recorder, recorder_runs_on) in
         [("without", String::new(), may), ("with", format!("--recorder-cpu {last}"), last)]
     {
-        let options =
-            format!("--every 10ms --load 1MB --cpu {first} {recorder} --record {name} --json --quiet");
+        let options = format!(
+            "--every 10ms --load 1MB --load-phase 500ms --cpu {first} {recorder} --record {name} --json --quiet"
+        );
         let probe = Probe::start(home.path(), &format!("{} {options}", echo.address()));
         wait_for_events(&home.path().join(name), "a load", |events| {
             !of_kind(events, "load.began").is_empty()
@@ -335,4 +295,72 @@ fn refused(home: &Path, options: &str, part: &str) {
     let outcome = Probe::start(home, &format!("127.0.0.1 {options}")).finish();
     assert_eq!(outcome.code(), 2, "{options}: {}", outcome.err);
     assert!(outcome.err.contains(part), "{options}: {}", outcome.err);
+}
+
+/// Rates of this machine, and peers.
+#[cfg(target_os = "linux")]
+mod acceptance {
+    use super::*;
+    use crate::support::needs;
+    use crate::support::rate::assert_rate;
+    use crate::support::reflector::Xinetd;
+
+    #[test]
+    fn threads_share_connections_to_xinetd() {
+        if needs("xinetd") {
+            one_run(&Xinetd::start("127.0.0.1"), "--threads 4");
+        }
+    }
+
+    /// It ran 500 times a second once, and more often where it recorded.
+    #[test]
+    fn recording_thread_rarely_wakes_during_ping_pong() {
+        assert_rate(2, 3, || {
+            // Once for each look; three events of the connection and the end of the run wake it too.
+            wakes_up("--no-record", 2.0);
+            // Each look writes, and waits for the disk some seven times, seventeen on a busy one. At twenty looks a second it
+            // would be 140 and more.
+            wakes_up("--record r", 40.0);
+        });
+    }
+
+    fn wakes_up(record: &str, a_second_at_most: f64) {
+        let (woke_up, seconds, summary) = recording_wakes_up(&format!("--for 3s {record}"));
+        let at_most = a_second_at_most * seconds + 5.0;
+        assert!(
+            woke_up as f64 <= at_most,
+            "{record}: {woke_up} times in {seconds} s, not {at_most}: {summary}"
+        );
+        assert!(woke_up > 0, "it was not looked at: {summary}");
+    }
+
+    /// An idle pause clock wakes up 83 times a second, and each time a round trip takes longer. The loops of both ends tell
+    /// their clocks that they run.
+    #[test]
+    fn pause_clocks_rarely_wake_during_ping_pong() {
+        assert_rate(2, 3, pause_clocks_wake_up);
+    }
+
+    fn pause_clocks_wake_up() {
+        let echo = Echo::start("127.0.0.1");
+        let home = tempfile::tempdir().expect("a directory");
+        let line = format!("{} --ping-pong --for 3s --no-record --json --quiet", echo.address());
+        let probe = Probe::start(home.path(), &line);
+        let ends = [probe.pid(), echo.pid()];
+        let count = || ends.map(|pid| wake_ups(pid, "pause-clock"));
+        let at_first = ends.map(|pid| crate::support::wait_for("the clock", || wake_ups(pid, "pause-clock")));
+        let (began, mut seconds, mut last) = (Instant::now(), 0.0, at_first);
+        while let [Some(here), Some(there)] = count() {
+            (seconds, last) = (began.elapsed().as_secs_f64(), [here, there]);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let summary = probe.finish().summary();
+        // Once a second, and where a busy machine did not let the loop run for 12 ms.
+        let at_most = 25.0 * seconds;
+        for (end, (first, last)) in ["probe", "reflector"].into_iter().zip(at_first.into_iter().zip(last)) {
+            let woke_up = last - first;
+            assert!(woke_up as f64 <= at_most, "{end}: {woke_up} times in {seconds} s: {summary}");
+            assert!(woke_up > 0, "{end}: its clock stands still: {summary}");
+        }
+    }
 }

@@ -1,15 +1,15 @@
 //! `fathom probe --connect --tls`: TLS 1.3 handshakes as samples, with a real `openssl s_server` and with listeners
 //! that are none.
 
+use crate::support::probe::{Outcome, Probe, assert_sound, fathom};
+use crate::support::rows::{Row, UNANSWERED, events, has_kind, of_kind, rows};
+use crate::support::{Kept, free_port, must, needs, wait_for};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use crate::support::probe::{Outcome, Probe, assert_sound, fathom};
-use crate::support::rows::{Row, UNANSWERED, events, has_kind, of_kind, rows};
-use crate::support::{Kept, free_port, must, needs, wait_for};
 use tempfile::TempDir;
 
 const COUNT: usize = 10;
@@ -67,7 +67,7 @@ fn run(home: &Path, target: SocketAddr, options: &str) -> Outcome {
 }
 
 #[test]
-fn both_the_connection_and_the_handshake_are_timed() {
+fn connection_and_handshake_are_timed() {
     let Some(server) = Server::start("DNS:db.test,IP:127.0.0.1", &[]) else { return };
     let home = home();
     let ca = format!("--tls-ca {} --count {COUNT}", server.certificate().display());
@@ -119,7 +119,7 @@ fn both_the_connection_and_the_handshake_are_timed() {
 }
 
 #[test]
-fn people_see_the_handshake_beside_the_connection() {
+fn text_shows_handshake_beside_connection() {
     let Some(server) = Server::start("IP:127.0.0.1", &[]) else { return };
     let line = format!(
         "{} --connect --tls --tls-insecure --every 20ms --count 5 --no-record --plain",
@@ -139,7 +139,7 @@ fn people_see_the_handshake_beside_the_connection() {
 }
 
 #[test]
-fn whom_to_trust_is_the_users_to_say() {
+fn trust_is_set_by_options() {
     let Some(server) = Server::start("DNS:db.test", &[]) else { return };
     let ca = format!("--tls-ca {}", server.certificate().display());
     for (options, said) in [
@@ -170,14 +170,14 @@ fn whom_to_trust_is_the_users_to_say() {
 }
 
 #[test]
-fn an_older_tls_is_said_to_be_one() {
+fn older_tls_is_reported() {
     let Some(server) = Server::start("IP:127.0.0.1", &["-tls1_2"]) else { return };
     let outcome = run(home().path(), server.address, "--count 1 --tls-insecure");
     assert_eq!(outcome.code(), 1, "{outcome:?}");
     assert!(outcome.err.contains("does not speak TLS 1.3"), "{}", outcome.err);
 }
 
-/// A listener that says this to whoever comes, and then closes or waits for the other to do so.
+/// A listener that says this on each connection, and then closes it or waits for the other end to do so.
 fn listener(says: &'static [u8], closes: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = listener.local_addr().expect("bound");

@@ -1,14 +1,14 @@
 //! A file system that fills up stops the recording, not the probe.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 use crate::support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use crate::support::reflector::Echo;
 use crate::support::rows::{events, of_kind, recordings, rows};
 use crate::support::small_disk::{Small, wait_until_it_waits};
 use crate::support::{must, needs_root, wait_for};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A recording on a small disk, and a reflector to measure against.
@@ -55,15 +55,15 @@ fn assert_sound_or_interrupted(home: &Path, dir: &Path) -> PathBuf {
     roomy
 }
 
-#[test]
-fn full_disk_stops_recording_but_not_probe() {
-    if !needs_root() {
-        return;
-    }
+/// A probe of so many samples, more than there is room for: others fill the disk at its beginning, or its own rows do.
+fn full_disk_stops_recording(count: u64, is_filled: bool) {
     let recorded = Recorded::begin();
     let (home, dir) = (&recorded.home, recorded.dir.as_path());
-    let count = 12_000;
-    let outcome = recorded.probe(&format!("--every 500us --count {count}")).finish();
+    let probe = recorded.probe(&format!("--every 500us --count {count}"));
+    if is_filled {
+        recorded.fill();
+    }
+    let outcome = probe.finish();
     assert_eq!(outcome.code(), 1, "{}", outcome.err);
 
     // It is told when it happens and again at the end, with the place and what to do.
@@ -94,7 +94,8 @@ fn full_disk_stops_recording_but_not_probe() {
     assert_sound(dir);
     let rows = rows(dir);
     assert_eq!(ended[0]["samples"], rows.len(), "{}", ended[0]);
-    assert!(rows.len() as u64 > count / 20 && (rows.len() as u64) < count, "{} samples fitted", rows.len());
+    let fitted = rows.len() as u64;
+    assert!((is_filled || fitted > count / 20) && fitted < number("samples"), "{fitted} samples fitted");
     let consecutive = rows.windows(2).all(|pair| pair[0].at("seq") + 1 == pair[1].at("seq"));
     assert!(consecutive, "samples are missing in between");
 
@@ -113,13 +114,9 @@ fn full_disk_stops_recording_but_not_probe() {
 }
 
 /// Where each sample is a connection, events fill the disk, and what was kept back for the end.
-#[test]
-fn connect_recording_ends_properly_on_full_disk() {
-    if !needs_root() {
-        return;
-    }
+fn connect_recording_ends_properly(count: u64) {
     let recorded = Recorded::begin();
-    let probe = recorded.probe("--connect --every 2ms --count 3000");
+    let probe = recorded.probe(&format!("--connect --every 2ms --count {count}"));
     recorded.fill();
     let outcome = probe.finish();
     assert_eq!(outcome.code(), 1, "{}", outcome.err);
@@ -127,6 +124,20 @@ fn connect_recording_ends_properly_on_full_disk() {
     let whole = assert_sound_or_interrupted(recorded.home.path(), &recorded.dir);
     let manifest = std::fs::read_to_string(whole.join("recording.json")).expect("a manifest");
     assert!(manifest.contains("\"ended_at\""), "{manifest}");
+}
+
+#[test]
+fn full_disk_stops_recording_but_not_probe() {
+    if needs_root() {
+        full_disk_stops_recording(5_000, true);
+    }
+}
+
+#[test]
+fn connect_recording_ends_properly_on_full_disk() {
+    if needs_root() {
+        connect_recording_ends_properly(800);
+    }
 }
 
 #[test]
@@ -208,18 +219,6 @@ fn killed_recording_reports_full_disk() {
     assert_sound(&recorded.dir);
 }
 
-#[test]
-fn on_full_exit_ends_the_run() {
-    if !needs_root() {
-        return;
-    }
-    let recorded = Recorded::begin();
-    let outcome = recorded.probe("--every 500us --on-full exit").finish();
-    assert_eq!(outcome.code(), 1, "{}", outcome.err);
-    assert!(outcome.err.contains("free some space"), "{}", outcome.err);
-    assert_sound_or_interrupted(recorded.home.path(), &recorded.dir);
-}
-
 /// The disk had room again by the time the recording was closed: exit code 0, and "probing goes on" where it did not.
 #[test]
 fn on_full_exit_fails_despite_late_room() {
@@ -240,12 +239,11 @@ fn on_full_exit_fails_despite_late_room() {
 }
 
 /// A file that reaches its limit (`ulimit -f`): the signal killed the probe.
-#[test]
-fn file_size_limit_acts_as_full_disk() {
+fn file_size_limit_acts_as_full(limit_kib: u32, count: u64) {
     let home = tempfile::tempdir().expect("a directory");
     let echo = Echo::start("127.0.0.1");
     let line = format!(
-        "ulimit -f 256; exec {} probe {} --every 500us --count 8000 --record r --json",
+        "ulimit -f {limit_kib}; exec {} probe {} --every 500us --count {count} --record r --json",
         crate::support::FATHOM,
         echo.address()
     );
@@ -259,7 +257,7 @@ fn file_size_limit_acts_as_full_disk() {
     assert!(told.iter().all(|line| line.contains("ulimit -f")), "{}", outcome.err);
     let summary = outcome.objects().pop().expect("a summary");
     let number = |name: &str| summary[name].as_u64().expect(name);
-    assert_eq!(number("samples") + number("not_sent"), 8_000, "{summary}");
+    assert_eq!(number("samples") + number("not_sent"), count, "{summary}");
     let dir = home.path().join("r");
     assert_sound(&dir);
     let kept = rows(&dir).len() as u64;
@@ -275,6 +273,12 @@ fn file_size_limit_acts_as_full_disk() {
         text.contains(&format!("  not recorded {lost} samples: a file had reached the limit of its size\n")),
         "{text}"
     );
+}
+
+#[test]
+fn file_size_limit_acts_as_full_disk() {
+    // A little more than the reserve needs.
+    file_size_limit_acts_as_full(144, 4_000);
 }
 
 /// A reflector that answers each frame so much later, on one connection.
@@ -308,56 +312,91 @@ fn on_full_exit_waits_for_pending_echoes() {
     if !needs_root() {
         return;
     }
-    let disk = Small::mount();
-    let home = tempfile::tempdir().expect("a directory");
-    let dir = disk.path().join("r");
-    let target = delayed(Duration::from_millis(600));
-    let arguments = format!("{target} --every 1ms --on-full exit --record {} --json", dir.display());
-    let outcome = Probe::start(home.path(), &arguments).finish();
+    let recorded = Recorded::begin();
+    let (target, dir) = (delayed(Duration::from_millis(600)), recorded.dir.display());
+    let arguments = format!("{target} --every 5ms --on-full exit --record {dir} --json");
+    let probe = Probe::start(recorded.home.path(), &arguments);
+    recorded.fill();
+    let outcome = probe.finish();
     assert_eq!(outcome.code(), 1, "{}", outcome.err);
     let summary = outcome.objects().pop().expect("a summary");
     assert_eq!(summary["unanswered"], 0, "{summary}");
-    assert!(summary["samples"].as_u64() > Some(600), "{summary}");
-    assert_sound_or_interrupted(home.path(), &dir);
+    assert!(summary["answered"].as_u64() > Some(0), "{summary}");
+    assert_sound_or_interrupted(recorded.home.path(), &recorded.dir);
 }
 
-/// A disk that fills up while recordings follow one another: the run goes on, each recording is sound, and when there is room
-/// again so are those that follow. What has no row is told.
-#[test]
-fn rotation_on_full_disk_reports_every_loss() {
-    if !needs_root() {
-        return;
+mod acceptance {
+    use super::*;
+
+    #[test]
+    fn full_disk_stops_recording_but_not_probe() {
+        if needs_root() {
+            full_disk_stops_recording(12_000, false);
+        }
     }
-    let recorded = Recorded::begin();
-    let home = recorded.home.path();
-    let probe = recorded.probe("--every 5ms --rotate 1s --quiet");
-    let all = || recordings(&recorded.dir);
-    wait_for("a first seam", || (all().len() >= 2).then_some(()));
-    let ballast = recorded.disk.path().join("ballast");
-    let mut filling = std::fs::File::create(&ballast).expect("created");
-    // Held full over at least one boundary, by the clock of the rotation.
-    let second = || jiff::Timestamp::now().as_second();
-    let until = second() + 3;
-    wait_for("two boundaries on a full disk", || {
-        while Write::write(&mut filling, &[1; 512]).is_ok() {}
-        (second() >= until).then_some(())
-    });
-    drop(filling);
-    std::fs::remove_file(&ballast).expect("removed");
-    let before = all().len();
-    wait_for("recordings that follow", || (all().len() >= before + 2).then_some(()));
-    probe.signal("TERM");
-    let outcome = probe.finish();
-    let summary = outcome.objects().pop().expect("a summary");
-    let mut stood = 0;
-    for dir in all() {
-        let dir = assert_sound_or_interrupted(home, &dir);
-        let told = events(&dir);
-        let told = of_kind(&told, "recording.overflowed")
-            .into_iter()
-            .map(|event| event["lost"].as_u64().expect("lost"));
-        stood += rows(&dir).len() as u64 + told.sum::<u64>();
+
+    #[test]
+    fn connect_recording_ends_properly_on_full_disk() {
+        if needs_root() {
+            connect_recording_ends_properly(3_000);
+        }
     }
-    assert_eq!(summary["samples"], stood, "{summary}\n{}", outcome.err);
-    assert!(outcome.err.contains("No space left"), "{}", outcome.err);
+
+    #[test]
+    fn file_size_limit_acts_as_full_disk() {
+        file_size_limit_acts_as_full(256, 8_000);
+    }
+
+    #[test]
+    fn on_full_exit_ends_the_run() {
+        if !needs_root() {
+            return;
+        }
+        let recorded = Recorded::begin();
+        let outcome = recorded.probe("--every 500us --on-full exit").finish();
+        assert_eq!(outcome.code(), 1, "{}", outcome.err);
+        assert!(outcome.err.contains("free some space"), "{}", outcome.err);
+        assert_sound_or_interrupted(recorded.home.path(), &recorded.dir);
+    }
+
+    /// A disk that fills up while recordings follow one another: the run goes on, each recording is sound, and when there is room
+    /// again so are those that follow. What has no row is told.
+    #[test]
+    fn rotation_on_full_disk_reports_every_loss() {
+        if !needs_root() {
+            return;
+        }
+        let recorded = Recorded::begin();
+        let home = recorded.home.path();
+        let probe = recorded.probe("--every 5ms --rotate 1s --quiet");
+        let all = || recordings(&recorded.dir);
+        wait_for("a first seam", || (all().len() >= 2).then_some(()));
+        let ballast = recorded.disk.path().join("ballast");
+        let mut filling = std::fs::File::create(&ballast).expect("created");
+        // Held full over at least one boundary, by the clock of the rotation.
+        let second = || jiff::Timestamp::now().as_second();
+        let until = second() + 3;
+        wait_for("two boundaries on a full disk", || {
+            while Write::write(&mut filling, &[1; 512]).is_ok() {}
+            (second() >= until).then_some(())
+        });
+        drop(filling);
+        std::fs::remove_file(&ballast).expect("removed");
+        let before = all().len();
+        wait_for("recordings that follow", || (all().len() >= before + 2).then_some(()));
+        probe.signal("TERM");
+        let outcome = probe.finish();
+        let summary = outcome.objects().pop().expect("a summary");
+        let mut stood = 0;
+        for dir in all() {
+            let dir = assert_sound_or_interrupted(home, &dir);
+            let told = events(&dir);
+            let told = of_kind(&told, "recording.overflowed")
+                .into_iter()
+                .map(|event| event["lost"].as_u64().expect("lost"));
+            stood += rows(&dir).len() as u64 + told.sum::<u64>();
+        }
+        assert_eq!(summary["samples"], stood, "{summary}\n{}", outcome.err);
+        assert!(outcome.err.contains("No space left"), "{}", outcome.err);
+    }
 }

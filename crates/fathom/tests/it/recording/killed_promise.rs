@@ -2,17 +2,17 @@
 //! has its row, or its loss is told, on its connection or without one. Held over several connections, of which some are silent,
 //! over datagrams, several probing threads, and the seams of a rotation.
 
+use crate::support::bystander::Bystander;
+use crate::support::noting::{Arrival, Noting, Rule};
+use crate::support::probe::{Probe, assert_sound, fathom, waited_ns_of};
+use crate::support::rows::{events, manifest, number, of_kind, recordings, rows};
+use crate::support::{Random, wait_for};
 use fathom_os::peer::Peer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
-use crate::support::bystander::Bystander;
-use crate::support::noting::{Arrival, Noting, Rule};
-use crate::support::probe::{Probe, assert_sound, fathom, waited_ns_of};
-use crate::support::rows::{events, manifest, number, of_kind, recordings, rows};
-use crate::support::{Random, wait_for};
 
 /// What is promised, where this host lets the threads of a probe run.
 const PROMISED: Duration = Duration::from_millis(1_500);
@@ -28,60 +28,6 @@ const NOT_READ: u64 = 8;
 
 /// Further kills of the first case where this host let none of a test be judged.
 const FURTHER: u64 = 6;
-
-/// Two seams and more in a run, and a kill at any distance from one.
-#[test]
-fn at_the_seams_of_a_rotation() {
-    let paced = ["--every 100ms --connections 2", "--every 10ms", "--every 1ms"];
-    let cases = paced.map(|words| (format!("{words} --rotate 1s"), Rule::All, 2));
-    let judged = side_by_side(&cases) + kills("--ping-pong --rotate 1s", Rule::All, 2);
-    some_are_judged(judged, &cases[0]);
-}
-
-/// The rows of those that go on stood for the samples of the silent ones, and nothing of these was told.
-#[test]
-fn killed_run_accounts_for_silent_connections() {
-    let silent = Rule::OddSilentFrom(5);
-    let cases = [
-        ("--every 100ms --connections 4", 1),
-        ("--udp --every 100ms --connections 4", 1),
-        ("--every 10ms --connections 4", 1),
-        ("--udp --every 10ms --connections 4", 1),
-        ("--every 10ms --connections 4 --rotate 1s", 2),
-    ];
-    let cases = cases.map(|(words, times)| (words.to_owned(), silent, times));
-    some_are_judged(side_by_side(&cases), &cases[0]);
-}
-
-/// A datagram without an answer gets its row a minute later, whatever came after it.
-#[test]
-fn of_datagrams_that_are_lost() {
-    let cases = [
-        ("--udp --every 100ms", 1),
-        ("--udp --every 10ms --connections 2", 1),
-        ("--udp --every 1ms --connections 4", 1),
-        ("--udp --every 10ms --connections 2 --rotate 1s", 4),
-    ];
-    let cases = cases.map(|(words, times)| (words.to_owned(), Rule::Loses, times));
-    some_are_judged(side_by_side(&cases), &cases[0]);
-}
-
-/// Each of them keeps a processor busy.
-#[test]
-fn of_several_probing_threads() {
-    let cases = [
-        ("--threads 2 --connections 2", Rule::All),
-        ("--threads 4 --connections 8", Rule::All),
-        ("--threads 16 --connections 16", Rule::All),
-        ("--threads 3 --connections 6", Rule::OddSilentFrom(50)),
-        ("--threads 2 --connections 4 --udp --timeout 100ms", Rule::Loses),
-        ("--threads 2 --connections 4 --rotate 1s", Rule::All),
-    ];
-    let cases = cases.map(|(words, rule)| (format!("--ping-pong {words}"), rule, 1));
-    let judged = cases.iter().map(|(words, rule, times)| kills(words, *rule, *times)).sum();
-    // Threads that wait for what is lost rest in between.
-    some_are_judged(judged, &cases[4]);
-}
 
 /// What is run, against whom, and how often.
 type Case = (String, Rule, u64);
@@ -266,5 +212,63 @@ fn assert_in_their_recordings(all: &[PathBuf], starved: Duration, case: &str) {
         let late_ns = oldest.map_or(0, |sent| began.as_nanosecond() as i64 - sent);
         let most_ns = (Duration::from_millis(500) + starved).as_nanos() as i64;
         assert!(late_ns <= most_ns, "{case}: {}: a row is {late_ns} ns late", dir.display());
+    }
+}
+
+mod acceptance {
+    use super::*;
+
+    /// Two seams and more in a run, and a kill at any distance from one.
+    #[test]
+    fn killed_run_accounts_for_seams() {
+        let paced = ["--every 100ms --connections 2", "--every 10ms", "--every 1ms"];
+        let cases = paced.map(|words| (format!("{words} --rotate 1s"), Rule::All, 2));
+        let judged = side_by_side(&cases) + kills("--ping-pong --rotate 1s", Rule::All, 2);
+        some_are_judged(judged, &cases[0]);
+    }
+
+    /// The rows of those that go on stood for the samples of the silent ones, and nothing of these was told.
+    #[test]
+    fn killed_run_accounts_for_silent_connections() {
+        let silent = Rule::OddSilentFrom(5);
+        let cases = [
+            ("--every 100ms --connections 4", 1),
+            ("--udp --every 100ms --connections 4", 1),
+            ("--every 10ms --connections 4", 1),
+            ("--udp --every 10ms --connections 4", 1),
+            ("--every 10ms --connections 4 --rotate 1s", 2),
+        ];
+        let cases = cases.map(|(words, times)| (words.to_owned(), silent, times));
+        some_are_judged(side_by_side(&cases), &cases[0]);
+    }
+
+    /// A datagram without an answer gets its row a minute later, whatever came after it.
+    #[test]
+    fn killed_run_accounts_for_lost_datagrams() {
+        let cases = [
+            ("--udp --every 100ms", 1),
+            ("--udp --every 10ms --connections 2", 1),
+            ("--udp --every 1ms --connections 4", 1),
+            ("--udp --every 10ms --connections 2 --rotate 1s", 4),
+        ];
+        let cases = cases.map(|(words, times)| (words.to_owned(), Rule::Loses, times));
+        some_are_judged(side_by_side(&cases), &cases[0]);
+    }
+
+    /// Each of them keeps a processor busy.
+    #[test]
+    fn killed_run_accounts_for_every_thread() {
+        let cases = [
+            ("--threads 2 --connections 2", Rule::All),
+            ("--threads 4 --connections 8", Rule::All),
+            ("--threads 16 --connections 16", Rule::All),
+            ("--threads 3 --connections 6", Rule::OddSilentFrom(50)),
+            ("--threads 2 --connections 4 --udp --timeout 100ms", Rule::Loses),
+            ("--threads 2 --connections 4 --rotate 1s", Rule::All),
+        ];
+        let cases = cases.map(|(words, rule)| (format!("--ping-pong {words}"), rule, 1));
+        let judged = cases.iter().map(|(words, rule, times)| kills(words, *rule, *times)).sum();
+        // Threads that wait for what is lost rest in between.
+        some_are_judged(judged, &cases[4]);
     }
 }

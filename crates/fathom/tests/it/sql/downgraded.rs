@@ -1,15 +1,10 @@
-//! `fathom sql`, real servers, and somebody who puts himself between the two once a run has logged in: he asks for less than the
-//! server did.
-use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::SocketAddr;
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::Command;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use crate::support::mariadb::{self, Mariadb};
-use crate::support::postgres::{self, Postgres};
+//! `fathom sql` against a relay that offers weaker encryption or authentication to later sessions than the server did.
 use crate::support::reflector::Echo;
-use crate::support::{FATHOM, database};
+use crate::support::{FATHOM, PATIENCE, database};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::sync::mpsc::{Receiver, channel};
 
 fn pass(mut from: TcpStream, mut to: TcpStream) {
     _ = std::io::copy(&mut from, &mut to);
@@ -18,90 +13,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream) {
     }
 }
 
-/// The first login goes to the server. Of each other one the password is asked for, and what is said to that is told.
-fn asks_for_the_password(
-    mut client: TcpStream,
-    server: &str,
-    is_first: bool,
-    said: &Sender<Vec<u8>>,
-    startup: &[u8],
-) {
-    if is_first {
-        let mut there = TcpStream::connect(server).unwrap();
-        there.write_all(startup).unwrap();
-        let (to_client, to_server) = (client.try_clone().unwrap(), there.try_clone().unwrap());
-        std::thread::spawn(move || pass(client, to_server));
-        pass(there, to_client);
-        return;
-    }
-    // AuthenticationCleartextPassword.
-    client.write_all(b"R\0\0\0\x08\0\0\0\x03").unwrap();
-    let mut bytes = vec![0; 1_024];
-    let n = client.read(&mut bytes).unwrap_or(0);
-    bytes.truncate(n);
-    _ = said.send(bytes);
-}
-
-/// Who begins a session; `None`: he only sets a connection up.
-fn startup(client: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut length = [0; 4];
-    client.read_exact(&mut length).ok()?;
-    let mut body = vec![0; u32::from_be_bytes(length) as usize - 4];
-    client.read_exact(&mut body).ok()?;
-    Some([&length[..], &body].concat())
-}
-
-/// His address, and what was said to him.
-fn between(server: String) -> (String, Receiver<Vec<u8>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let (tell, said) = channel();
-    std::thread::spawn(move || {
-        let mut is_first = true;
-        for client in listener.incoming() {
-            let mut client = client.unwrap();
-            // One after the other: whose login is the first is known.
-            let Some(startup) = startup(&mut client) else { continue };
-            let (is_this, server, tell) = (std::mem::take(&mut is_first), server.clone(), tell.clone());
-            std::thread::spawn(move || asks_for_the_password(client, &server, is_this, &tell, &startup));
-        }
-    });
-    (address, said)
-}
-
-/// The password was sent in the clear, and again at each reconnection (a stranger).
-#[test]
-fn weaker_authentication_request_gets_no_password() {
-    let Some(server) = Postgres::start() else { return };
-    let (address, said) = between(server.address.clone());
-    let url = format!("postgres://owner@{address}/postgres?sslmode=disable");
-    let ask = ["--query", "SELECT 1", "--count", "3", "--json"];
-    let out = postgres::sql(Command::new(FATHOM), &url, &ask).output().unwrap();
-    let outcome: Value = database::result(&out);
-    let notes = outcome["notes"].to_string();
-    assert!(
-        notes.contains("asks for the password of owner in the clear, though in this run it has proved"),
-        "{notes}"
-    );
-    assert_eq!(outcome["queries"], 3, "{outcome:#}");
-    // The session that looks, and nobody after it.
-    assert_eq!(said.recv_timeout(crate::support::PATIENCE).unwrap(), b"", "{notes}");
-    assert_eq!(said.try_iter().count(), 0, "{notes}");
-
-    // Nor is it told where several are to ask.
-    let (address, said) = between(server.address.clone());
-    let url = format!("postgres://owner@{address}/postgres?sslmode=disable");
-    let out = postgres::sql(Command::new(FATHOM), &url, &[&ask[..], &["--connections", "4"]].concat())
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert_eq!((out.status.code(), told.lines().count()), (Some(1), 1), "{told}");
-    assert!(told.contains("in the clear, though in this run it has proved"), "{told}");
-    assert_eq!(said.recv_timeout(crate::support::PATIENCE).unwrap(), b"", "{told}");
-    assert!(said.try_iter().all(|bytes| bytes.is_empty()), "{told}");
-}
-
-/// What begins with so many bytes, of which these are the length of what follows or of all of it.
+/// A protocol's packets: the length of the header, and that of the packet by its header.
 struct Framing {
     header: usize,
     length: fn(&[u8]) -> usize,
@@ -118,16 +30,8 @@ impl Framing {
     }
 }
 
-const MYSQL: Framing =
-    Framing { header: 4, length: |header| 4 + usize::from(u16::from_le_bytes([header[0], header[1]])) };
 const TDS: Framing =
     Framing { header: 8, length: |header| usize::from(u16::from_be_bytes([header[2], header[3]])) };
-
-/// `CLIENT_SSL` of the greeting: version of the protocol, of the server, thread, challenge and a zero come before.
-fn without_ssl(greeting: &mut [u8]) {
-    let version = greeting[5..].iter().position(|&byte| byte == 0).unwrap();
-    greeting[5 + version + 1 + 4 + 8 + 1 + 1] &= !0x08;
-}
 
 /// `ENCRYPT_NOT_SUP` in the answer to PRELOGIN (MS-TDS 2.2.6.5): token, offset, length.
 fn without_encryption(answer: &mut [u8]) {
@@ -137,7 +41,7 @@ fn without_encryption(answer: &mut [u8]) {
     answer[8 + offset] = 2;
 }
 
-/// Takes the offer of TLS out of what the server says first, but of the first session.
+/// A relay that removes the offer of TLS from all sessions but the first. Returns what clients say afterwards.
 fn takes_tls_away(
     server: String,
     framing: Framing,
@@ -152,7 +56,7 @@ fn takes_tls_away(
         for client in listener.incoming() {
             let mut client = client.unwrap();
             let begun = if client_begins { framing.read(&mut client) } else { Some(vec![]) };
-            // Otherwise it was only set up.
+            // Otherwise the connection was only set up.
             let Some(begun) = begun else { continue };
             let mut there = TcpStream::connect(&server).unwrap();
             there.write_all(&begun).unwrap();
@@ -175,28 +79,131 @@ fn takes_tls_away(
     (address, said)
 }
 
-fn is_left(out: &std::process::Output, said: &Receiver<Vec<u8>>) {
+fn is_left(out: &Output, said: &Receiver<Vec<u8>>) {
     let outcome = database::result(out);
     let notes = outcome["notes"].to_string();
     assert!(notes.contains("does not speak TLS any more"), "{notes}");
     assert_eq!((&outcome["queries"], &outcome["encrypted"]), (&3.into(), &true.into()), "{outcome:#}");
-    // The session that looks, and nobody says anything to it.
-    assert_eq!(said.recv_timeout(crate::support::PATIENCE).unwrap(), b"", "{notes}");
+    // The observer's session: fathom says nothing on it.
+    assert_eq!(said.recv_timeout(PATIENCE).unwrap(), b"", "{notes}");
     assert!(said.try_iter().all(|bytes| bytes.is_empty()), "{notes}");
 }
 
-/// Both went on without TLS, and sent there how the user logs in (a stranger).
+/// The later session is left before the user's login is sent over it.
 #[test]
-fn downgraded_tls_session_is_abandoned() {
-    let ask = ["--count", "3", "--json"];
+fn downgraded_mssql_session_is_abandoned() {
     let (_echo, server) = Echo::start_tds(&["--tds-encrypt"]);
     let (address, said) = takes_tls_away(server.to_string(), TDS, true, without_encryption);
     let url = format!("mssql://reader@{address}/sales?sslmode=prefer");
+    let ask = ["--count", "3", "--json"];
     let out = database::sql(Command::new(FATHOM), "SQLCMDPASSWORD", &url, &ask).output().unwrap();
     is_left(&out, &said);
+}
 
-    let Some(server) = Mariadb::start_with_tls() else { return };
-    let (address, said) = takes_tls_away(server.address.clone(), MYSQL, false, without_ssl);
-    let url = server.url().replace(&server.address, &address.to_string());
-    is_left(&mariadb::sql(Command::new(FATHOM), &url, &ask).output().unwrap(), &said);
+mod acceptance {
+    use super::*;
+    use crate::support::database::refused;
+    use crate::support::mariadb::{self, Mariadb};
+    use crate::support::postgres::{self, Postgres};
+    use std::sync::mpsc::Sender;
+
+    /// Relays the first login to the server, and asks all others for the password. Sends what they answer.
+    fn asks_for_the_password(
+        mut client: TcpStream,
+        server: &str,
+        is_first: bool,
+        said: &Sender<Vec<u8>>,
+        startup: &[u8],
+    ) {
+        if is_first {
+            let mut there = TcpStream::connect(server).unwrap();
+            there.write_all(startup).unwrap();
+            let (to_client, to_server) = (client.try_clone().unwrap(), there.try_clone().unwrap());
+            std::thread::spawn(move || pass(client, to_server));
+            pass(there, to_client);
+            return;
+        }
+        // AuthenticationCleartextPassword.
+        client.write_all(b"R\0\0\0\x08\0\0\0\x03").unwrap();
+        let mut bytes = vec![0; 1_024];
+        let n = client.read(&mut bytes).unwrap_or(0);
+        bytes.truncate(n);
+        _ = said.send(bytes);
+    }
+
+    /// The startup message; `None` where the client only sets the connection up.
+    fn startup(client: &mut TcpStream) -> Option<Vec<u8>> {
+        let mut length = [0; 4];
+        client.read_exact(&mut length).ok()?;
+        let mut body = vec![0; u32::from_be_bytes(length) as usize - 4];
+        client.read_exact(&mut body).ok()?;
+        Some([&length[..], &body].concat())
+    }
+
+    /// The relay's address, and what clients answered.
+    fn between(server: String) -> (String, Receiver<Vec<u8>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (tell, said) = channel();
+        std::thread::spawn(move || {
+            let mut is_first = true;
+            for client in listener.incoming() {
+                let mut client = client.unwrap();
+                // One after the other, so that there is a first one.
+                let Some(startup) = startup(&mut client) else { continue };
+                let (is_this, server, tell) = (std::mem::take(&mut is_first), server.clone(), tell.clone());
+                std::thread::spawn(move || asks_for_the_password(client, &server, is_this, &tell, &startup));
+            }
+        });
+        (address, said)
+    }
+
+    /// The password is not sent in the clear after a login by SCRAM.
+    #[test]
+    fn weaker_authentication_request_gets_no_password() {
+        let Some(server) = Postgres::start() else { return };
+        let (address, said) = between(server.address.clone());
+        let url = format!("postgres://owner@{address}/postgres?sslmode=disable");
+        let ask = ["--query", "SELECT 1", "--count", "3", "--json"];
+        let out = postgres::sql(Command::new(FATHOM), &url, &ask).output().unwrap();
+        let outcome = database::result(&out);
+        let notes = outcome["notes"].to_string();
+        assert!(
+            notes.contains("asks for the password of owner in the clear, though in this run it has proved"),
+            "{notes}"
+        );
+        assert_eq!(outcome["queries"], 3, "{outcome:#}");
+        // The observer's session, and no session after it.
+        assert_eq!(said.recv_timeout(PATIENCE).unwrap(), b"", "{notes}");
+        assert_eq!(said.try_iter().count(), 0, "{notes}");
+
+        // Neither do further connections send it.
+        let (address, said) = between(server.address.clone());
+        let url = format!("postgres://owner@{address}/postgres?sslmode=disable");
+        let out = postgres::sql(Command::new(FATHOM), &url, &[&ask[..], &["--connections", "4"]].concat())
+            .output()
+            .unwrap();
+        let told = refused(&out, 1);
+        assert!(told.contains("in the clear, though in this run it has proved"), "{told}");
+        assert_eq!(said.recv_timeout(PATIENCE).unwrap(), b"", "{told}");
+        assert!(said.try_iter().all(|bytes| bytes.is_empty()), "{told}");
+    }
+
+    const MYSQL: Framing =
+        Framing { header: 4, length: |header| 4 + usize::from(u16::from_le_bytes([header[0], header[1]])) };
+    /// `CLIENT_SSL` of the greeting: version of the protocol, of the server, thread, challenge and a zero come before.
+    fn without_ssl(greeting: &mut [u8]) {
+        let version = greeting[5..].iter().position(|&byte| byte == 0).unwrap();
+        greeting[5 + version + 1 + 4 + 8 + 1 + 1] &= !0x08;
+    }
+
+    /// As the session of SQL Server's protocol.
+    #[test]
+    fn downgraded_mysql_session_is_abandoned() {
+        let Some(server) = Mariadb::start_with_tls() else { return };
+        let (address, said) = takes_tls_away(server.address.clone(), MYSQL, false, without_ssl);
+        let url = server.url().replace(&server.address, &address.to_string());
+        let ask = ["--count", "3", "--json"];
+        is_left(&mariadb::sql(Command::new(FATHOM), &url, &ask).output().unwrap(), &said);
+    }
 }

@@ -1,21 +1,20 @@
-//! `fathom sql --record` on a disk that is full to the end: the recording has its end, and says how many queries it lacks.
-use serde_json::Value;
-use std::path::Path;
-use std::process::Command;
+//! `fathom sql --record` on a disk that stays full: the recording has its end, and says how many queries it lacks.
 use crate::support::probe::{Probe, assert_sound, fathom, left_behind};
 use crate::support::reflector::Echo;
 use crate::support::rows::{events, of_kind};
 use crate::support::small_disk::{Small, wait_until_it_waits};
 use crate::support::{FATHOM, must, needs_root, wait_for};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
 
-/// How many queries the summary of a recording says that it has, and that it lacks.
+/// The numbers of queries that the recording has and lacks, by its summary.
 fn summary(home: &Path, dir: &Path) -> (Value, Value) {
     let of = fathom(home, &["recording", "summary", "--json", &dir.display().to_string()]).summary();
     (of["queries"]["queries"].clone(), of["queries"]["unrecorded"].clone())
 }
 
-/// What the recording had kept back for its end a half-written file of queries took: there was none, and after `fathom recording recover`
-/// nobody knew any more how many queries were missing.
+/// A half-written file of queries does not take the room that is reserved for the recording's end.
 #[test]
 fn full_disk_recording_counts_lost_queries() {
     if !needs_root() {
@@ -31,7 +30,7 @@ fn full_disk_recording_counts_lost_queries() {
     wait_for("queries", || dir.join("queries-00000.parquet").is_file().then_some(()));
     disk.fill();
     wait_until_it_waits(&dir);
-    // What it makes room by for what happens meanwhile others take.
+    // Others take the room that it makes for events.
     disk.fill();
     run.signal("INT");
     let outcome = run.finish();

@@ -1,12 +1,12 @@
-//! Ctrl-C of `fathom sql` while the server says nothing any more.
+//! Ctrl-C and time-outs of `fathom sql` while the server says nothing.
 
+use crate::support::{FATHOM, PATIENCE, ended, signal};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
-use crate::support::{FATHOM, PATIENCE, ended, signal};
 
-/// A server that logs its client in, and answers nothing that it asks then; tells when something was asked.
+/// Logs its client in and answers no further question. Sends when something was asked.
 fn mute(mut stream: TcpStream, asked: &Sender<()>) {
     let mut length = [0; 4];
     if stream.read_exact(&mut length).is_err() {
@@ -24,7 +24,12 @@ fn mute(mut stream: TcpStream, asked: &Sender<()>) {
     }
 }
 
-/// It was heard after 18 s: "no whole answer within 20s".
+fn begun(arguments: &[&str]) -> Child {
+    let mut command = Command::new(FATHOM);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("it starts")
+}
+
 #[test]
 fn interrupt_works_while_server_state_is_queried() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -37,13 +42,7 @@ fn interrupt_works_while_server_state_is_queried() {
         }
     });
     let url = format!("postgres://me@127.0.0.1:{port}/d?sslmode=disable");
-    let child = Command::new(FATHOM)
-        .args(["sql", &url, "--query", "select 1"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
+    let child = begun(&["sql", &url, "--query", "select 1"]);
     was_asked.recv_timeout(PATIENCE).expect("the session is asked something");
     signal(&child, "INT");
     let output = ended(child);
@@ -51,4 +50,30 @@ fn interrupt_works_while_server_state_is_queried() {
     assert!(out.contains("the server's states are not known: "), "{out}");
     assert!(!out.contains("no whole answer within"), "it waited to the end: {out}");
     assert_eq!(output.status.code(), Some(0), "{out}");
+}
+
+/// A login that the user ends, or that takes too long, is not a broken connection.
+#[test]
+fn aborted_login_does_not_blame_server() {
+    for scheme in ["postgres", "mysql", "mssql"] {
+        for limit in [None, Some("300ms")] {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let port = listener.local_addr().expect("bound").port();
+            let url = format!("{scheme}://me@127.0.0.1:{port}/d?sslmode=prefer");
+            let limits: Vec<_> = limit.into_iter().flat_map(|limit| ["--connect-timeout", limit]).collect();
+            let child = begun(&[&["sql", url.as_str()][..], &limits].concat());
+            // It waits for an answer that does not come.
+            let accepted = listener.accept().expect("it connects");
+            if limit.is_none() {
+                signal(&child, "INT");
+            }
+            let output = ended(child);
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1), "{scheme}: {told}");
+            let says = limit.map_or("was not waited for any longer: you ended the run", |_| "within 300ms");
+            let is_so = told.contains(says) || (limit.is_some() && told.contains("says nothing"));
+            assert!(is_so && !told.contains("broke the connection"), "{scheme}: {told}");
+            drop(accepted);
+        }
+    }
 }

@@ -1,48 +1,33 @@
-//! `fathom sql mssql://` against `fathom echo --tds`: sizes of packets as asked, granted and seen on the wire, with and without TLS;
-//! what it says where something is wrong, and what it keeps.
-use serde_json::Value;
+//! `fathom sql mssql://` against `fathom echo --tds`: sizes of packets, encryption, the split of a query's time, errors and recordings.
+use crate::support::database::{PASSWORD, begun, is, refused, result, says_the_same};
+use crate::support::probe::assert_sound;
+use crate::support::reflector::Echo;
+use crate::support::{FATHOM, database, ended, signal, wait_for};
+use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use crate::support::probe::assert_sound;
-use crate::support::reflector::Echo;
-use crate::support::{FATHOM, wait_for};
 
-const PASSWORD: &str = "s3cret-w0rd";
 /// For a server that does not encrypt.
 const PLAIN: &str = "?sslmode=disable";
 
 fn sql(server: SocketAddr, parameters: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(FATHOM);
-    command
-        .args(["sql", &format!("mssql://reader@{server}/sales{parameters}"), "--quiet"])
-        .args(arguments)
-        .env("SQLCMDPASSWORD", PASSWORD)
-        .env("FATHOM_CLOUD", "off")
-        .stdin(Stdio::null());
-    command
+    let url = format!("mssql://reader@{server}/sales{parameters}");
+    database::sql(Command::new(FATHOM), "SQLCMDPASSWORD", &url, arguments)
 }
 
-fn result(out: &Output) -> Value {
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).unwrap()
+fn ask(server: SocketAddr, arguments: &[&str]) -> Value {
+    result(&sql(server, PLAIN, arguments).arg("--json").output().unwrap())
 }
 
-/// One line on standard error.
-fn refused(out: &Output, code: i32) -> String {
-    let line = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert_eq!((out.status.code(), line.lines().count()), (Some(code), 1), "{line}");
-    line
-}
-
-/// Passes bytes between clients and a server, and keeps what the server sends.
+/// A relay between clients and a server that keeps what the server sends.
 struct Tap {
     address: SocketAddr,
     passed: Arc<AtomicU64>,
-    /// Of each connection the first megabyte.
+    /// The first megabyte of each connection.
     kept: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -109,24 +94,14 @@ fn wire_packets_have_granted_size() {
         let tap = Tap::start(server);
         let dir = tempfile::tempdir().unwrap();
         let kept = dir.path().join("kept");
-        let arguments = [
-            "--rows",
-            "300",
-            "--row-bytes",
-            "500",
-            "--count",
-            "3",
-            "--json",
-            "--packet-size",
-            asked,
-            "--record",
-        ];
+        let rows = ["--rows", "300", "--row-bytes", "500", "--count", "3", "--json"];
+        let arguments = [&rows[..], &["--packet-size", asked, "--record"]].concat();
         let outcome = result(&sql(tap.address, PLAIN, &arguments).arg(&kept).output().unwrap());
         let granted: usize = asked.parse().unwrap();
         assert_eq!((&outcome["rows"], &outcome["queries"]), (&900.into(), &3.into()), "{outcome:#}");
         let tds = &outcome["tds"];
         assert_eq!((&tds["asked"], &tds["granted"]), (&granted.into(), &granted.into()), "{outcome:#}");
-        // The session that asks is the one that was sent most; after prelogin, login and its own number, its queries.
+        // The session that asks got most. Before its queries come prelogin, login and its own number.
         let wires = tap.kept.lock().unwrap();
         let wire = wires.iter().max_by_key(|wire| wire.len()).unwrap();
         let messages = messages(wire);
@@ -143,7 +118,7 @@ fn wire_packets_have_granted_size() {
         assert_sound(&kept);
         let manifest = std::fs::read_to_string(kept.join("recording.json")).unwrap();
         let manifest: Value = serde_json::from_str(&manifest).unwrap();
-        let size = serde_json::json!({ "asked": granted, "granted": granted });
+        let size = json!({ "asked": granted, "granted": granted });
         assert_eq!(manifest["probe"]["sql"]["packet_size"], size);
         assert_eq!(manifest["probe"]["sql"]["protocol"], "mssql");
     }
@@ -174,10 +149,10 @@ fn encrypted_session_matches_plain_with_smaller_packets() {
         );
         let notes = outcome["notes"].to_string();
         assert_eq!(notes.contains("16383 bytes were granted, and 32767 asked for"), encrypted, "{notes}");
-        // `fathom echo` would refuse what was advised.
+        // `fathom echo` refuses sslmode=login, so it is not advised.
         assert!(!notes.contains("sslmode=login"), "{notes}");
         assert_eq!(notes.contains("the password went over the path"), !encrypted, "{notes}");
-        // What the rows are made of is on the wire, or is not.
+        // The rows' text is on the wire, or is not.
         let shown = tap.kept.lock().unwrap().iter().any(|wire| wire.windows(8).any(|w| w == b"abcdefgh"));
         assert_eq!(shown, !encrypted, "{mode}");
     }
@@ -191,120 +166,143 @@ fn encrypted_session_matches_plain_with_smaller_packets() {
 }
 
 #[test]
-fn what_is_wrong_is_one_line() {
+fn errors_are_one_line_with_advice() {
     let (echo, server) = Echo::start_tds(&[]);
-    let line = |parameters: &str, arguments: &[&str], code| {
-        refused(&sql(server, parameters, arguments).output().unwrap(), code)
+    let line = |server, parameters: &str, arguments: &[&str]| {
+        refused(&sql(server, parameters, arguments).output().unwrap(), 1)
     };
     for mode in ["", "?sslmode=require"] {
-        let told = line(mode, &[], 1);
+        let told = line(server, mode, &[]);
         assert!(told.contains("does not encrypt") && told.contains("?sslmode=disable"), "{told}");
     }
-    // With --tds-encrypt it was told that it does not encrypt, and to use --tds-encrypt.
     let (_encrypts, encrypting) = Echo::start_tds(&["--tds-encrypt"]);
     for server in [server, encrypting] {
-        let told = refused(&sql(server, "?sslmode=login", &[]).output().unwrap(), 1);
+        let told = line(server, "?sslmode=login", &[]);
         assert!(
             told.contains("does not encrypt a login alone") && told.contains("?sslmode=require"),
             "{told}"
         );
     }
-    let unknown = line(PLAIN, &["--query", "SELECT name FROM customers"], 1);
+    let unknown = line(server, PLAIN, &["--query", "SELECT name FROM customers"]);
     assert!(unknown.contains("no database") && unknown.contains("(error 50000)"), "{unknown}");
-    assert!(line("", &["--fetch-size", "10"], 2).contains("--fetch-size"));
-    let small = sql(server, "", &["--packet-size", "511"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&small.stderr).contains("511 is not in 512..=32767"));
-    assert!(line("?sslmode=maybe", &[], 2).contains("sslmode"));
-    let postgres =
-        Command::new(FATHOM).args(["sql", "postgres://me@127.0.0.1:1/d", "--packet-size", "512"]).output();
-    assert!(refused(&postgres.unwrap(), 2).contains("mssql://"));
     // Another protocol on the port: an echo of what was said.
-    let other = refused(&sql(echo.address(), "", &[]).output().unwrap(), 1);
+    let other = line(echo.address(), "", &[]);
     assert!(other.contains("does not speak SQL Server's protocol"), "{other}");
 }
 
 #[test]
-fn no_secret_is_kept_or_shown() {
+fn password_and_stdin_query_are_not_recorded() {
     let (_echo, server) = Echo::start_tds(&[]);
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().join("kept");
     let url = format!("mssql://reader:{PASSWORD}@{server}/sales{PLAIN}");
     let mut command = Command::new(FATHOM);
-    command.args(["sql", &url, "--rows", "5", "--count", "2", "--json", "--record"]).arg(&kept);
-    let out = command.env_remove("SQLCMDPASSWORD").output().unwrap();
-    result(&out);
+    command.args(["sql", &url, "--query", "-", "--count", "2", "--json", "--record"]).arg(&kept);
+    command.env_remove("SQLCMDPASSWORD").env("FATHOM_CLOUD", "off").stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"SELECT * FROM fathom_rows(5, 10)").unwrap();
+    let out = ended(child);
+    assert_eq!(result(&out)["rows"], 10);
     let told = String::from_utf8_lossy(&out.stderr);
     assert!(told.contains("SQLCMDPASSWORD") && !told.contains(PASSWORD), "{told}");
     for file in std::fs::read_dir(&kept).unwrap() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
-        assert!(!String::from_utf8_lossy(&bytes).contains(PASSWORD));
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(PASSWORD) && !text.contains("fathom_rows"));
     }
     assert!(std::fs::read_to_string(kept.join("recording.json")).unwrap().contains("LEFT-OUT"));
     assert_sound(&kept);
 }
 
+/// The observer's session sees the server wait.
 #[test]
-fn server_thinking_and_client_work_are_distinguished() {
+fn server_sleep_is_attributed_to_server() {
     let (_echo, server) = Echo::start_tds(&[]);
-    let ask = |arguments: &[&str]| result(&sql(server, PLAIN, arguments).arg("--json").output().unwrap());
-    let thinks = ask(&["--count", "3", "--query", "SELECT * FROM fathom_rows(10, 10, '800ms')"]);
-    let is = |party: &str| serde_json::json!({ "party": party, "confidence": "high" });
-    assert_eq!(thinks["verdict"], is("server"), "{thinks:#}");
-    // At the most its part is all that was waited for, and that is no less than it thinks.
-    assert!(thinks["mean_ns"]["server"]["high"].as_f64() >= Some(800e6), "{thinks:#}");
-    let works = ask(&["--count", "3", "--rows", "100", "--think", "2ms"]);
-    assert_eq!(works["verdict"], is("client"), "{works:#}");
-    for outcome in [thinks, works] {
-        let parts = ["server_ns", "path_ns", "client_ns"].map(|part| outcome[part]["count"].clone());
-        assert!(parts.iter().all(|count| *count == parts[0]), "all or none: {outcome:#}");
-    }
+    let thinks = ask(server, &["--count", "3", "--query", "SELECT * FROM fathom_rows(10, 10, '300ms')"]);
+    is(&thinks, "server");
+    // Sleeps may be longer than asked for.
+    assert!(thinks["mean_ns"]["server"]["high"].as_f64() >= Some(300e6), "{thinks:#}");
+    let waits: Vec<_> = thinks["server_waits"].as_object().unwrap().keys().collect();
+    assert_eq!(waits, ["WAITFOR"], "{thinks:#}");
+    has_all_parts_or_none(&thinks);
 }
 
-/// What the server says of itself on the second session is looked at, and whatever it says the bounds hold what was put in.
+fn has_all_parts_or_none(outcome: &Value) {
+    let parts = ["server_ns", "path_ns", "client_ns"].map(|part| &outcome[part]["count"]);
+    assert!(parts.iter().all(|count| *count == parts[0]), "{outcome:#}");
+}
+
+/// The client works for longer than `--timeout`, which does not count it.
 #[test]
-fn a_server_says_what_it_does() {
+fn client_work_is_attributed_to_client() {
     let (_echo, server) = Echo::start_tds(&[]);
-    let ask = |arguments: &[&str]| result(&sql(server, PLAIN, arguments).arg("--json").output().unwrap());
-    let thinks = ask(&["--count", "3", "--query", "SELECT * FROM fathom_rows(10, 10, '300ms')"]);
-    assert_eq!(
-        thinks["verdict"],
-        serde_json::json!({ "party": "server", "confidence": "high" }),
-        "{thinks:#}"
-    );
-    assert_eq!(thinks["server_waits"], serde_json::json!({ "WAITFOR": 2 }), "{thinks:#}");
-    // More than all buffers hold: while this side works the server is blocked, on and off.
-    let works = ask(&["--count", "2", "--rows", "3000", "--row-bytes", "8000", "--think", "400us"]);
+    let works = ask(server, &["--count", "2", "--rows", "60", "--think", "5ms", "--timeout", "250ms"]);
+    assert_eq!((&works["failed"], &works["rows"]), (&0.into(), &120.into()), "{works:#}");
+    is(&works, "client");
+    has_all_parts_or_none(&works);
+    // More rows than the buffers hold: the server waits for the client, and the bounds contain the client's sleep.
+    let works = ask(server, &["--count", "2", "--rows", "1200", "--row-bytes", "8000", "--think", "400us"]);
     assert!(works["looks"].as_u64() > Some(0), "{works:#}");
     assert!(!works["notes"].to_string().contains("are not known"), "{works:#}");
     let of = |part: &Value| part.as_f64().unwrap();
-    let slept = 3_000.0 * 400e3 / of(&works["wall_ns"]["p50"]);
+    let slept = 1_200.0 * 400e3 / of(&works["wall_ns"]["p50"]);
     assert!(of(&works["shares"]["client"]["high"]) >= slept, "{works:#}");
     assert!(of(&works["shares"]["server"]["low"]) <= 1.0 - slept, "{works:#}");
     assert!(of(&works["shares"]["path"]["low"]) <= 1.0 - slept, "{works:#}");
 }
 
-/// A client that works on rows that no buffer holds: what the server counts of that, it counts as the network's. It stands beside the
-/// split, in the summary, in the recording, and to the millisecond as the server tells it at its end.
+/// Queries of 200 ms are due each 10 ms for half a second.
 #[test]
-fn what_the_server_counts_stands_beside_the_split() {
+fn late_queries_are_noted() {
+    let (_echo, server) = Echo::start_tds(&[]);
+    let sleeps = ["--query", "SELECT * FROM fathom_rows(1, 1, '200ms')", "--every", "10ms", "--for", "500ms"];
+    let late = ask(server, &sleeps);
+    assert!(late["queries"].as_u64() <= Some(3), "{late:#}");
+    let notes = late["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str());
+    let notes: Vec<_> = notes.filter(|note| note.contains("after they were due")).collect();
+    assert!(matches!(&notes[..], [one] if !one.contains("latest 0ns")), "{late:#}");
+}
+
+#[test]
+fn query_beyond_timeout_is_cancelled() {
+    let (echo, server) = Echo::start_tds(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    let kept = dir.path().join("kept");
+    let sleeps = ["--query", "SELECT * FROM fathom_rows(10, 10, '60s')", "--timeout", "300ms", "--record"];
+    let mut command = sql(server, PLAIN, &sleeps);
+    command.arg(&kept);
+    let out = ended(begun(command));
+    let told = refused(&out, 1);
+    assert!(told.contains("query 1 was given up") && told.contains("within 300ms; "), "{told}");
+    let outcome: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(outcome["failures"], json!({ "timed out": 1 }), "{outcome:#}");
+    assert_sound(&kept);
+    says_the_same(&kept, &outcome);
+    let served = echo.stop_tds();
+    assert_eq!(served["stopped"], 1, "the server was told: {served:#}");
+}
+
+/// The server counts a slow client's time as the network's. The count stands beside the split, in the summary and in the recording.
+#[test]
+fn server_counts_stand_beside_split() {
     let (echo, server) = Echo::start_tds(&["--tds-send-buffer", "64KiB"]);
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().join("kept");
     let arguments =
-        ["--count", "3", "--rows", "1200", "--row-bytes", "8000", "--think", "400us", "--json", "--record"];
+        ["--count", "2", "--rows", "1200", "--row-bytes", "8000", "--think", "400us", "--json", "--record"];
     let outcome = result(&sql(server, PLAIN, &arguments).arg(&kept).output().unwrap());
-    crate::support::database::says_the_same(&kept, &outcome);
+    says_the_same(&kept, &outcome);
     assert_sound(&kept);
     let waits = echo.stop_tds()["waits"].clone();
     let counted = &outcome["server_counted"];
     assert_eq!(counted["wait"], "ASYNC_NETWORK_IO", "{outcome:#}");
     assert_eq!(counted["waits"], waits["shown_count"], "{counted:#} {waits:#}");
     let (ns, really) = (counted["ns"].as_u64().unwrap(), waits["blocked_ns"].as_u64().unwrap());
-    // It is told in whole ms, and of a wait that has just ended perhaps without its last µs.
+    // The server tells whole milliseconds, and the last microseconds of a wait late.
     assert!((ns..ns + 2_000_000).contains(&really), "{counted:#} {waits:#}");
-    // Three queries of half a second, of which one finds nothing warm: the server counts it too.
-    assert!(ns > 0 && counted["queries"] == 3, "{counted:#}");
-    assert!(counted["wall_ns"].as_u64() >= Some(3 * 1_200 * 400_000), "{counted:#}");
+    // Two queries of half a second; the server counts the warm-up, too.
+    assert!(ns > 0 && counted["queries"] == 2, "{counted:#}");
+    assert!(counted["wall_ns"].as_u64() >= Some(2 * 1_200 * 400_000), "{counted:#}");
     assert!(counted["client_ns"]["high"].as_u64() > Some(0), "{counted:#}");
     let explained = Command::new(FATHOM).args(["recording", "explain"]).arg(&kept).output().unwrap();
     let told = String::from_utf8_lossy(&explained.stdout).replace('\n', " ");
@@ -313,11 +311,11 @@ fn what_the_server_counts_stands_beside_the_split() {
     assert!(told.contains("its count does not tell the two apart"), "{told}");
 }
 
-/// There is room for the session that is measured, and for one that looks: none for a third.
+/// The server has room for the measured session and the observer's, and not for a third.
 #[test]
 fn missing_server_counts_are_noted_once() {
     let (echo, server) = Echo::start_tds(&["--tds-sessions", "2"]);
-    // A connection that is set up to the server's port takes one of them, too.
+    // Connections that are only set up would take room, too.
     let beside = echo.address().to_string();
     let arguments = ["--count", "3", "--rows", "5", "--json", "--reflector", &beside];
     let outcome = result(&sql(server, PLAIN, &arguments).output().unwrap());
@@ -329,13 +327,12 @@ fn missing_server_counts_are_noted_once() {
     assert!(uncounted[0].to_string().contains("the run goes on without it"), "{notes:?}");
 }
 
-/// Begins a query of ten gigabytes through a tap, and waits until a part of it came.
-fn under_way(server: SocketAddr, arguments: &[&str]) -> (Tap, std::process::Child) {
+/// Starts a query of ten gigabytes through a relay, and waits until a part of the answer came.
+fn under_way(server: SocketAddr, kept: &str) -> (Tap, Child) {
     let tap = Tap::start(server);
-    let endless = ["--query", "SELECT * FROM fathom_rows(100000000, 100)"];
+    let endless = ["--query", "SELECT * FROM fathom_rows(100000000, 100)", "--record", kept];
     // Encrypted where the server can.
-    let mut command = sql(tap.address, "?sslmode=prefer", &endless);
-    let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = begun(sql(tap.address, "?sslmode=prefer", &endless));
     wait_for("rows", || (tap.passed.load(Ordering::Relaxed) > 10_000_000).then_some(()));
     (tap, child)
 }
@@ -346,9 +343,9 @@ fn ctrl_c_stops_query_and_prints_summary() {
         let (echo, server) = Echo::start_tds(encrypt);
         let dir = tempfile::tempdir().unwrap();
         let kept = dir.path().join("kept");
-        let (_tap, child) = under_way(server, &["--json", "--record", kept.to_str().unwrap()]);
-        crate::support::signal(&child, "INT");
-        let outcome = result(&crate::support::ended(child));
+        let (_tap, child) = under_way(server, kept.to_str().unwrap());
+        signal(&child, "INT");
+        let outcome = result(&ended(child));
         assert_eq!((&outcome["queries"], &outcome["cancelled"]), (&1.into(), &1.into()), "{outcome:#}");
         assert_eq!(outcome["failed"], 0, "{outcome:#}");
         let notes = outcome["notes"].to_string();
@@ -364,38 +361,32 @@ fn killed_server_leaves_recording_sound() {
     let (echo, server) = Echo::start_tds(&[]);
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().join("kept");
-    let (_tap, child) = under_way(server, &["--record", kept.to_str().unwrap()]);
+    let (_tap, child) = under_way(server, kept.to_str().unwrap());
     echo.kill();
-    let line = refused(&crate::support::ended(child), 1);
+    let line = refused(&ended(child), 1);
     assert!(line.contains("query 1 has no whole answer"), "{line}");
     assert_sound(&kept);
     assert!(kept.join("queries-00000.parquet").is_file());
 }
 
-/// A real SQL Server was not run here: where there is one, its URL says so.
-#[test]
-fn a_real_server_answers() {
-    let Ok(url) = std::env::var("FATHOM_MSSQL_URL") else {
-        eprintln!("SKIPPED: FATHOM_MSSQL_URL names no SQL Server");
-        return;
-    };
-    for size in ["4096", "8192"] {
-        let mut command = Command::new(FATHOM);
-        command.args([
-            "sql",
-            &url,
-            "--quiet",
-            "--json",
-            "--rows",
-            "20000",
-            "--row-bytes",
-            "200",
-            "--count",
-            "3",
-        ]);
-        let outcome = result(&command.args(["--packet-size", size]).output().unwrap());
-        assert_eq!(outcome["rows"], 60_000, "{outcome:#}");
-        assert_eq!(outcome["tds"]["granted"].to_string(), size, "{outcome:#}");
-        assert_eq!((&outcome["tds"]["too_long"], &outcome["tds"]["not_full"]), (&0.into(), &0.into()));
+mod acceptance {
+    use super::*;
+
+    /// Runs where `FATHOM_MSSQL_URL` names a real SQL Server.
+    #[test]
+    fn real_sql_server_answers() {
+        let Ok(url) = std::env::var("FATHOM_MSSQL_URL") else {
+            eprintln!("SKIPPED: FATHOM_MSSQL_URL names no SQL Server");
+            return;
+        };
+        for size in ["4096", "8192"] {
+            let mut command = Command::new(FATHOM);
+            command.args(["sql", &url, "--quiet", "--json", "--rows", "20000", "--row-bytes", "200"]);
+            command.args(["--count", "3", "--packet-size", size]);
+            let outcome = result(&command.output().unwrap());
+            assert_eq!(outcome["rows"], 60_000, "{outcome:#}");
+            assert_eq!(outcome["tds"]["granted"].to_string(), size, "{outcome:#}");
+            assert_eq!((&outcome["tds"]["too_long"], &outcome["tds"]["not_full"]), (&0.into(), &0.into()));
+        }
     }
 }

@@ -1,21 +1,16 @@
-//! What the databases of the tests have in common: a real server that is a child of the test, and `fathom sql` asking it.
+//! A real database server as a child of the test, and `fathom sql` asking it.
 
 use super::FATHOM;
 use super::fabric::Fabric;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(crate) const PASSWORD: &str = "s3cret-w0rd";
 
-/// A port of this host that nobody has.
-pub(crate) fn a_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// A server under way, with its log in its home. Dropped, it is killed.
+/// A running server with its log in its home. Dropped, it is killed.
 pub(crate) struct Server {
     process: Child,
     command: Command,
@@ -26,14 +21,9 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it, and waits until its log says that it is `ready`.
     pub(crate) fn start(mut command: Command, home: TempDir, address: String, ready: &str) -> Self {
-        let log = std::fs::File::create(home.path().join("log")).unwrap();
-        let process = command.stdout(Stdio::null()).stderr(log).spawn().expect("a server");
+        let process = launch(&mut command, home.path());
         let server = Self { process, command, home, address };
-        let deadline = Instant::now() + super::PATIENCE;
-        while !server.log().contains(ready) {
-            assert!(Instant::now() < deadline, "{}", server.log());
-            std::thread::yield_now();
-        }
+        server.wait_for_log(ready);
         server
     }
 
@@ -41,25 +31,29 @@ impl Server {
         std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
     }
 
+    /// Waits until the log contains this.
+    pub(crate) fn wait_for_log(&self, text: &str) {
+        let deadline = Instant::now() + super::PATIENCE;
+        while !self.log().contains(text) {
+            assert!(Instant::now() < deadline, "no {text:?} in the log: {}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// It was asked to end: waits until it has, and starts it again.
+    /// Waits for the end of a server that was asked to end, and starts it again with an empty log.
     pub(crate) fn begin_again(&mut self, ready: &str) {
         self.process.wait().unwrap();
-        let log = std::fs::File::create(self.home.path().join("log")).unwrap();
-        self.process = self.command.stdout(Stdio::null()).stderr(log).spawn().expect("a server");
-        let deadline = Instant::now() + super::PATIENCE;
-        while !self.log().contains(ready) {
-            assert!(Instant::now() < deadline, "{}", self.log());
-            std::thread::yield_now();
-        }
+        self.process = launch(&mut self.command, self.home.path());
+        self.wait_for_log(ready);
     }
 
-    /// It dies, as of a fault.
+    /// Kills it.
     pub(crate) fn kill(&mut self) {
-        // Those of its processes that are stopped would never learn of it, and stay.
+        // A stopped child process would never notice, and would stay.
         _ = Command::new("pkill").args(["-CONT", "-P", &self.process.id().to_string()]).status();
         _ = self.process.kill();
         _ = self.process.wait();
@@ -70,6 +64,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+fn launch(command: &mut Command, home: &Path) -> Child {
+    let log = std::fs::File::create(home.join("log")).unwrap();
+    command.stdout(Stdio::null()).stderr(log).spawn().expect("a server")
 }
 
 /// Two hosts, `here` and `there`, 20 ms from each other and back.
@@ -99,13 +98,26 @@ pub(crate) fn sql(mut command: Command, password: &str, url: &str, arguments: &[
     command
 }
 
+/// Starts a run that prints its result as JSON.
+pub(crate) fn begun(mut command: Command) -> Child {
+    command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The result of a run that succeeded.
 pub(crate) fn result(out: &Output) -> Value {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
-/// Most of it is this party's, for sure. Where a busy machine kept whoever looks at the server from seeing it often enough, which the
-/// run says then, it names nobody else, and that party may have most of it.
+/// The single line on standard error of a run that ended with this exit code.
+pub(crate) fn refused(out: &Output, code: i32) -> String {
+    let line = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!((out.status.code(), line.lines().count()), (Some(code), 1), "{line}");
+    line
+}
+
+/// The verdict names this party with high confidence. On a busy machine the server may be observed too seldom, which the run
+/// reports: then the verdict names no other party, and this one may have most of the time.
 pub(crate) fn is(outcome: &Value, party: &str) {
     let seldom_seen = "what the server did while it was waited for was not seen often enough";
     let (named, confidence) = (&outcome["verdict"]["party"], &outcome["verdict"]["confidence"]);
@@ -117,7 +129,7 @@ pub(crate) fn is(outcome: &Value, party: &str) {
     assert!(outcome["shares"][party]["high"].as_f64() > Some(0.5), "{outcome:#}");
 }
 
-/// What a recording says of its queries is what the live run said at its end: in figures and in words.
+/// The recording reports its queries as the live run did, in figures and in words.
 pub(crate) fn says_the_same(dir: &Path, live: &Value) {
     let recording = |command: &str, arguments: &[&str]| {
         let out =
@@ -137,4 +149,26 @@ pub(crate) fn says_the_same(dir: &Path, live: &Value) {
     };
     let told: Vec<Value> = told.filter(of_queries).collect();
     assert_eq!((told.len(), &told[0]["confidence"]), (1, &live["verdict"]["confidence"]), "{story}");
+}
+
+/// Of each recorded query these integer columns, and whether the query failed.
+pub(crate) fn recorded<const N: usize>(dir: &Path, columns: [&str; N]) -> Vec<([Option<i64>; N], bool)> {
+    use arrow_array::Array as _;
+    use arrow_array::cast::AsArray as _;
+    use arrow_array::types::Int64Type;
+    let file = std::fs::File::open(dir.join("queries-00000.parquet")).unwrap();
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReader::try_new(file, 65_536).unwrap();
+    let mut rows = Vec::new();
+    for batch in reader {
+        let batch = batch.unwrap();
+        let errors = batch.column_by_name("error").unwrap();
+        let value = |name: &str, row: usize| {
+            let column = batch.column_by_name(name).unwrap().as_primitive::<Int64Type>();
+            column.is_valid(row).then(|| column.value(row))
+        };
+        rows.extend(
+            (0..batch.num_rows()).map(|row| (columns.map(|name| value(name, row)), errors.is_valid(row))),
+        );
+    }
+    rows
 }

@@ -53,7 +53,7 @@ pub(crate) fn make_all(faults: &[Fault]) {
         joined.collect::<Vec<_>>()
     });
     for (name, right) in &tally {
-        eprintln!("{name}: right {right} of {times}");
+        println!("RATE {right} of {times} (bound {times}) {name}");
     }
     let wrong: Vec<_> = tally.iter().filter(|(_, right)| *right < times).collect();
     assert!(wrong.is_empty(), "recorded wrongly (fault, times right of {times}): {wrong:?}");

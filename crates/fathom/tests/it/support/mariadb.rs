@@ -1,14 +1,14 @@
-//! A real `MariaDB`, started as an unprivileged user, and `fathom sql` asking it.
+//! A real `MariaDB` that an unprivileged user runs, and `fathom sql` asking it.
 
-use super::database::{Server, a_port, result};
-use super::{FATHOM, needs, needs_root, skip};
+use super::database::{Server, result};
+use super::{FATHOM, free_port, needs, needs_root, skip, wait_for};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PROGRAMS: [&str; 3] =
     ["/usr/sbin/mariadbd", "/usr/bin/mariadb-install-db", "/usr/bin/my_print_defaults"];
-/// Users of each login that it has, and one that must encrypt; one of a plugin that is not spoken.
+/// A user for each login method, one that must encrypt, and one with a plugin that fathom does not know.
 const USERS: &str = "\
 CREATE DATABASE shop;
 CREATE USER owner IDENTIFIED BY 's3cret-w0rd';
@@ -19,22 +19,22 @@ CREATE USER secured IDENTIFIED BY 's3cret-w0rd' REQUIRE SSL;
 CREATE USER old IDENTIFIED VIA mysql_old_password USING '0123456789abcdef';
 ";
 
-/// A server on a port of its own. Dropped, it is killed.
+/// A server on its own port. Dropped, it is killed.
 pub(crate) struct Mariadb(Server);
 
 impl Mariadb {
-    /// On loopback; `None`, visibly, where this machine cannot.
+    /// Starts it on loopback; `None`, with a message, where this machine cannot.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with("127.0.0.1", &[], |program| Command::new(program))
     }
 
-    /// With a certificate of its own, which [`certificate`](Self::certificate) names.
+    /// Starts it with the certificate that [`certificate`](Self::certificate) names.
     pub(crate) fn start_with_tls() -> Option<Self> {
         let tls = ["--ssl-cert=../certificate.pem", "--ssl-key=../key.pem"];
         Self::start_with("127.0.0.1", &tls, |program| Command::new(program))
     }
 
-    /// Where `within` runs programs. The server refuses to run as root.
+    /// Starts it where `within` runs programs. It refuses to run as root.
     pub(crate) fn start_with(host: &str, more: &[&str], within: impl Fn(&str) -> Command) -> Option<Self> {
         if !PROGRAMS.iter().all(|program| Path::new(program).is_file()) {
             skip("no MariaDB server is installed (Debian: mariadb-server-core mariadb-client-core)");
@@ -69,7 +69,7 @@ impl Mariadb {
             command
                 .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--", program, "--no-defaults"])
                 .arg(format!("--datadir={}", data.display()))
-                // A server that begins takes away what another has of its temporary tables in the same place.
+                // A starting server removes the temporary tables of another one in the same directory.
                 .arg(format!("--tmpdir={}", temporary.display()))
                 .current_dir(home.path());
         };
@@ -79,7 +79,7 @@ impl Mariadb {
         let made = made.expect("setpriv");
         let told = [made.stdout, made.stderr].concat();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&told));
-        let port = a_port();
+        let port = free_port();
         let mut server = within("setpriv");
         unprivileged(&mut server, PROGRAMS[0]);
         server
@@ -99,13 +99,24 @@ impl Mariadb {
         self.url_of("owner", "/shop")
     }
 
-    /// Of another user; with another database, or `sslmode`.
+    /// The URL of another user; `rest` names a database or `sslmode`.
     pub(crate) fn url_of(&self, user: &str, rest: &str) -> String {
         format!("mysql://{user}@{}{rest}", self.address)
     }
 
     pub(crate) fn sql(&self, arguments: &[&str]) -> Command {
         sql(Command::new(FATHOM), &self.url(), arguments)
+    }
+
+    /// How many sessions of the server are like this.
+    pub(crate) fn sessions(&self, which: &str) -> u64 {
+        let ask = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE {which}");
+        self.ask(&["--count", "1", "--query", &ask])["rows"].as_u64().unwrap()
+    }
+
+    /// Waits until so many sessions of the server are like this.
+    pub(crate) fn wait_for_sessions(&self, count: u64, which: &str) {
+        wait_for(which, || (self.sessions(which) == count).then_some(()));
     }
 
     pub(crate) fn ask(&self, arguments: &[&str]) -> Value {

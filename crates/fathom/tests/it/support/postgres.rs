@@ -1,13 +1,13 @@
-//! A real `PostgreSQL`, started as an unprivileged user, and `fathom sql` asking it.
+//! A real `PostgreSQL` that an unprivileged user runs, and `fathom sql` asking it.
 
-use super::database::{PASSWORD, Server, a_port, result};
-use super::{FATHOM, needs_root, skip};
+use super::database::{PASSWORD, Server, result};
+use super::{FATHOM, free_port, needs_root, skip, wait_for};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Where Debian, and others, have the server's programs.
+/// The directory of the newest server's programs, as Debian installs them.
 fn programs() -> Option<PathBuf> {
     let mut found: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -19,22 +19,26 @@ fn programs() -> Option<PathBuf> {
     found.into_iter().rfind(|bin| bin.join("initdb").is_file())
 }
 
-/// A server on a port of its own. Dropped, it is killed.
+/// Makes a user without permission to see what sessions do.
+pub(crate) const WITHOUT_OBSERVER: &str = "CREATE USER md5user PASSWORD 's3cret-w0rd'; \
+                                           REVOKE EXECUTE ON FUNCTION pg_stat_get_activity FROM PUBLIC";
+
+/// A server on its own port. Dropped, it is killed.
 pub(crate) struct Postgres(Server);
 
 impl Postgres {
-    /// On loopback; `None`, visibly, where this machine cannot.
+    /// Starts it on loopback; `None`, with a message, where this machine cannot.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with("127.0.0.1", |program| Command::new(program))
     }
 
-    /// Where `within` runs programs. The postmaster refuses to run as root.
+    /// Starts it where `within` runs programs.
     pub(crate) fn start_with(host: &str, within: impl Fn(&str) -> Command) -> Option<Self> {
         let Some(bin) = programs() else {
             skip("no PostgreSQL server is installed (Debian: postgresql)");
             return None;
         };
-        // The postmaster refuses to run as root, so it is run as somebody else.
+        // The postmaster refuses to run as root: root starts it as another user.
         if !needs_root() {
             return None;
         }
@@ -57,7 +61,7 @@ impl Postgres {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let hba = "host all md5user all md5\nhost all all all scram-sha-256\n";
         std::fs::write(data.join("pg_hba.conf"), hba).unwrap();
-        let port = a_port();
+        let port = free_port();
         let mut postgres = within("setpriv");
         unprivileged(&mut postgres, "postgres");
         let settings = [
@@ -71,23 +75,23 @@ impl Postgres {
         Some(Self(Server::start(postgres, home, address, "ready to accept connections")))
     }
 
-    /// Ends in order, as `pg_ctl restart -m fast` has it, and begins anew with what it has.
+    /// Restarts it as `pg_ctl restart -m fast` does.
     pub(crate) fn restart(&mut self) {
         let ended = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().unwrap();
         assert!(ended.success());
         self.0.begin_again("ready to accept connections");
     }
 
-    /// None of its processes runs any more; its kernel does.
+    /// Stops all of its processes; its kernel goes on.
     pub(crate) fn freeze(&self) {
         let postmaster = self.0.id().to_string();
         let stop =
             |process: &str| Command::new("kill").args(["-STOP", process]).output().unwrap().status.success();
-        // First who makes others.
+        // The postmaster first: it starts the others.
         assert!(stop(&postmaster));
         let children = Command::new("pgrep").args(["-P", &postmaster]).output().unwrap();
         let children = String::from_utf8_lossy(&children.stdout).into_owned();
-        // One that was about to end may have ended.
+        // A child may have ended meanwhile.
         children.split_whitespace().for_each(|child| _ = stop(child));
     }
 
@@ -99,15 +103,19 @@ impl Postgres {
         sql(Command::new(FATHOM), &self.url(), arguments)
     }
 
-    /// A user of it who may not see what other sessions do.
-    pub(crate) fn url_of_who_may_not_look(&self) -> String {
-        for statement in [
-            "CREATE USER md5user PASSWORD 's3cret-w0rd'",
-            "REVOKE EXECUTE ON FUNCTION pg_stat_get_activity FROM PUBLIC",
-        ] {
-            self.ask(&["--count", "1", "--simple", "--query", statement]);
-        }
+    /// The URL of a new user without permission to see what sessions do.
+    pub(crate) fn url_without_observer(&self) -> String {
+        self.ask(&["--count", "1", "--simple", "--query", WITHOUT_OBSERVER]);
         self.url().replace("owner@", "md5user@")
+    }
+
+    /// Waits until so many sessions sleep in a query.
+    pub(crate) fn wait_until_asleep(&self, sleeping: u64) {
+        let ask = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        wait_for("sleeping sessions", || {
+            let rows = self.ask(&["--count", "1", "--query", ask])["rows"].as_u64();
+            (rows == Some(sleeping)).then_some(())
+        });
     }
 
     pub(crate) fn ask(&self, arguments: &[&str]) -> Value {

@@ -1,9 +1,8 @@
-//! `fathom echo --throughput` and strangers who ask for what they shall not have.
+//! `fathom echo --throughput` and hostile clients.
 
+use crate::support::throughput::{Service, counted, document, guest, measure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use crate::support::probe::Probe;
-use crate::support::throughput::{Service, counted, document, guest, measure, wait_until_it_flows};
 
 const COOKIE: &[u8; 37] = b"strangerstrangerstrangerstranger2345\0";
 /// What a hostile client may cost (issue 16), in KiB.
@@ -26,11 +25,11 @@ fn ask(server: SocketAddr, parameters: &str) -> (TcpStream, u8) {
     (control, state[0])
 }
 
-/// `"parallel":4294967295` was refused and then allocated, a byte a stream and twice over: the reflector died, and with it
-/// every probe's connection. What is asked is now checked before anything is sized by it.
+/// `"parallel":4294967295` was refused and then allocated: the reflector died, and with it every probe's connection.
+/// Requests are checked before anything is sized by them.
 #[test]
 #[cfg(target_os = "linux")]
-fn what_is_refused_costs_nothing() {
+fn refused_test_costs_nothing() {
     let service = Service::start_within(SPACE_KIB, &[]);
     let before = service.memory_peak_kib();
     let asked = [
@@ -58,7 +57,7 @@ fn what_is_refused_costs_nothing() {
     assert_eq!((&served["tests_refused"], &served["tests"]), (&asked.len().into(), &1.into()), "{served}");
 }
 
-/// What is allowed is bounded too: 64 streams each way with the largest blocks once had a buffer of 1 MiB each.
+/// Allowed tests are bounded too: 64 streams each way with the largest blocks once had a buffer of 1 MiB each.
 #[test]
 #[cfg(target_os = "linux")]
 fn maximum_test_stays_within_memory_limit() {
@@ -76,48 +75,55 @@ fn maximum_test_stays_within_memory_limit() {
     assert_eq!(service.stop()["tests_unfinished"], 0);
 }
 
-/// A stranger that opened its streams and then said nothing had the only place for `--throughput-longest`, 61 s by
-/// default. Now whoever comes next gets the place, once nothing has moved for some seconds.
-#[test]
-fn an_idle_stranger_gives_way() {
-    let service = Service::start(&["--throughput-longest", "1h"]);
-    let (mut control, answer) = ask(service.address, r#"{"tcp":true,"time":3600,"parallel":1}"#);
-    assert_eq!(answer, 10, "CREATE_STREAMS");
-    let _stream = guest(service.address, COOKIE);
-    let mut states = [0; 2];
-    control.read_exact(&mut states).expect("TEST_START, TEST_RUNNING");
-    assert_eq!(states, [1, 2]);
-    let home = home();
-    let refused = measure(home.path(), service.address, "--for 1s --no-record");
-    assert!(refused.err.contains("runs another test"), "{}", refused.err);
-    crate::support::wait_for("the stranger to give way", || {
-        let next = measure(home.path(), service.address, "--for 1s --no-record");
-        (next.code() == 0).then_some(())
-    });
-    control.read_exact(&mut states[..1]).expect("the stranger is told");
-    assert_eq!(states[0], 11, "SERVER_TERMINATE");
-    let served = service.stop();
-    assert_eq!((&served["tests"], &served["tests_unfinished"]), (&2.into(), &1.into()), "{served}");
-}
+/// The server gives an idle test five seconds; `fathom-iperf3` has the law in virtual time.
+mod acceptance {
+    use super::*;
+    use crate::support::probe::Probe;
+    use crate::support::throughput::wait_until_it_flows;
 
-/// A test that moves keeps its place, however long others wait.
-#[test]
-fn a_test_that_moves_keeps_its_place() {
-    let service = Service::start(&[]);
-    let home = home();
-    let options = "--throughput --bitrate 1Mbit --size 1KiB --for 8s --json --record r";
-    let running = Probe::start(home.path(), &format!("{} {options}", service.address));
-    wait_until_it_flows(&home.path().join("r"));
-    let mut denied = 0;
-    let last = crate::support::wait_for("the test to end", || {
-        let other = measure(home.path(), service.address, "--for 1s --no-record");
-        denied += u64::from(other.err.contains("runs another test"));
-        (other.code() == 0).then_some(other)
-    });
-    assert_eq!(last.code(), 0);
-    assert_ne!(denied, 0, "nobody waited");
-    let summary = running.finish().summary();
-    assert_eq!(summary["ended_early"], serde_json::Value::Null, "{summary}");
-    let served = service.stop();
-    assert_eq!((&served["tests_unfinished"], &served["busy"]), (&0.into(), &denied.into()), "{served}");
+    /// A client that opened its streams and then said nothing once had the only place for `--throughput-longest`, 61 s by
+    /// default. The next client gets the place once nothing has moved for five seconds.
+    #[test]
+    fn idle_client_gives_way() {
+        let service = Service::start(&["--throughput-longest", "1h"]);
+        let (mut control, answer) = ask(service.address, r#"{"tcp":true,"time":3600,"parallel":1}"#);
+        assert_eq!(answer, 10, "CREATE_STREAMS");
+        let _stream = guest(service.address, COOKIE);
+        let mut states = [0; 2];
+        control.read_exact(&mut states).expect("TEST_START, TEST_RUNNING");
+        assert_eq!(states, [1, 2]);
+        let home = home();
+        let refused = measure(home.path(), service.address, "--for 1s --no-record");
+        assert!(refused.err.contains("runs another test"), "{}", refused.err);
+        crate::support::wait_for("the idle client to give way", || {
+            let next = measure(home.path(), service.address, "--for 1s --no-record");
+            (next.code() == 0).then_some(())
+        });
+        control.read_exact(&mut states[..1]).expect("the reason");
+        assert_eq!(states[0], 11, "SERVER_TERMINATE");
+        let served = service.stop();
+        assert_eq!((&served["tests"], &served["tests_unfinished"]), (&2.into(), &1.into()), "{served}");
+    }
+
+    /// A test that moves keeps its place, however long others wait.
+    #[test]
+    fn moving_test_keeps_its_place() {
+        let service = Service::start(&[]);
+        let home = home();
+        let options = "--throughput --bitrate 1Mbit --size 1KiB --for 8s --json --record r";
+        let running = Probe::start(home.path(), &format!("{} {options}", service.address));
+        wait_until_it_flows(&home.path().join("r"));
+        let mut denied = 0;
+        let last = crate::support::wait_for("the test to end", || {
+            let other = measure(home.path(), service.address, "--for 1s --no-record");
+            denied += u64::from(other.err.contains("runs another test"));
+            (other.code() == 0).then_some(other)
+        });
+        assert_eq!(last.code(), 0);
+        assert_ne!(denied, 0, "no client waited");
+        let summary = running.finish().summary();
+        assert_eq!(summary["ended_early"], serde_json::Value::Null, "{summary}");
+        let served = service.stop();
+        assert_eq!((&served["tests_unfinished"], &served["busy"]), (&0.into(), &denied.into()), "{served}");
+    }
 }

@@ -78,7 +78,7 @@ fn unreachable_target_does_not_block_others() {
 /// Connections are the samples, and none of them is answered: beyond a thousand that are being made the others wait, and
 /// those that waited at the end had neither a row nor a word.
 #[test]
-fn connections_that_were_not_made_are_told() {
+fn unmade_connections_are_counted() {
     let request = Request::Connect { tls: false };
     let settings = Settings { request, ..every(MS, 10 * S) };
     for stop_at in [None, Some(7 * S)] {

@@ -35,10 +35,13 @@ fn udp_ping_pong_continues_after_loss() {
     assert!(lost > 60, "{lost} lost");
 }
 
+tiers! {
+    a_lost_datagram_holds_up_no_other: &[super::Pace::Every(200_000)], &[super::Pace::Every(200_000), super::Pace::PingPong];
+}
+
 /// One datagram of a hundred thousand is lost: after 65,536 more nothing was sent until it was given up, a minute later.
-#[test]
-fn a_lost_datagram_holds_up_no_other() {
-    for pace in [Pace::Every(200_000), Pace::PingPong] {
+fn a_lost_datagram_holds_up_no_other(paces: &[Pace]) {
+    for &pace in paces {
         let transport = Transport::Udp;
         let mut world = World::new(Settings { transport, pace, ..every(S, 20 * S) }, 1);
         world.rtt_ns = 50_000;

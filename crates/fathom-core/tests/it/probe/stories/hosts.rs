@@ -1,11 +1,19 @@
 //! Hosts that stand still: what is their doing is not told of the path, nor the other way round.
 
 use super::every;
+use crate::chance::{is_many, runs};
 use crate::world::{Fault, MS, Outcome, Random, S, START, World};
 use fathom_core::event::EventKind;
 use fathom_core::probe::{Settings, Transport};
 use fathom_core::schedule::Pace;
 use fathom_core::verdict::{Confidence, Direction, Verdict};
+use std::ops::Range;
+
+tiers! {
+    peer_pauses_and_silences_are_distinguished: 1..7, 1..201;
+    final_pause_is_not_path_delay: &[90], &[1, 90, 500, 2_500];
+    path_delays_and_host_stops_are_distinguished: 1..11, 1..301;
+}
 
 /// What the run says of its stalls: verdict, way and confidence.
 fn verdicts(outcome: &Outcome) -> Vec<(Verdict, Option<Direction>, Option<Confidence>)> {
@@ -87,10 +95,9 @@ fn stall_during_pending_explanation_is_seen() {
 
 /// The law of both: whatever the pace and the moment, no pause of a reflector that tells its pauses is surely the path's doing, and
 /// no silence of the path is its pause.
-#[test]
-fn peer_pauses_and_silences_are_distinguished() {
-    let mut told = std::collections::BTreeMap::new();
-    for seed in 1..=200 {
+fn peer_pauses_and_silences_are_distinguished(seeds: Range<u64>) {
+    let (mut told, of) = (std::collections::BTreeMap::new(), runs(&seeds));
+    for seed in seeds {
         let mut random = Random(seed);
         let interval = random.one_of(&[S, 300 * MS, 50 * MS, 5 * MS, MS]);
         let faults: Vec<(u64, Fault)> = (1..=3)
@@ -121,8 +128,9 @@ fn peer_pauses_and_silences_are_distinguished() {
             *told.entry((matches!(fault, Fault::PeerPause(_)), verdict.name())).or_insert(0) += 1;
         }
     }
-    assert!(told.get(&(true, "peer_paused")) > Some(&100), "{told:?}");
-    assert!(told.get(&(false, "path_down")) > Some(&100), "{told:?}");
+    for right in [(true, "peer_paused"), (false, "path_down")] {
+        assert!(!is_many(of) || told.get(&right).is_some_and(|times| times * 2 > of), "{told:?}");
+    }
 }
 
 /// Both hosts stopped, one after the other: the stop of the reflector's was told as a queue on the way
@@ -148,12 +156,11 @@ fn host_pauses_are_not_path_delay() {
 }
 
 /// A stop as the last thing of a run: no echo in time follows, and the queue that nobody had seen was told.
-#[test]
-fn final_pause_is_not_path_delay() {
+fn final_pause_is_not_path_delay(ends_after_ms: &[u64]) {
     let paces = [Pace::PingPong, Pace::Every(S), Pace::Every(50 * MS), Pace::Every(MS)];
     for (pace, transport) in paces.iter().flat_map(|pace| [(*pace, Transport::Tcp), (*pace, Transport::Udp)])
     {
-        for ends_after in [MS, 90 * MS, 500 * MS, 2_500 * MS] {
+        for ends_after in ends_after_ms.iter().map(|ms| ms * MS) {
             let settings = Settings { pace, transport, ..every(S, 60 * S) };
             let stop = 10 * S + STAMPED;
             let mut world = World::new(settings, 1).with([(stop, Fault::LocalPause(1_200 * MS))]);
@@ -165,10 +172,9 @@ fn final_pause_is_not_path_delay() {
 }
 
 /// The law of all three: whatever stops and whatever is slow, hosts are not blamed for the path, nor the path for hosts.
-#[test]
-fn path_delays_and_host_stops_are_distinguished() {
-    let mut told = std::collections::BTreeMap::new();
-    for seed in 1..=300 {
+fn path_delays_and_host_stops_are_distinguished(seeds: Range<u64>) {
+    let (mut told, of) = (std::collections::BTreeMap::new(), runs(&seeds));
+    for seed in seeds {
         let mut random = Random(seed);
         let pace = random.one_of(&[1_000, 300, 50, 5, 0]);
         let pace = if pace == 0 { Pace::PingPong } else { Pace::Every(pace * MS) };
@@ -201,6 +207,6 @@ fn path_delays_and_host_stops_are_distinguished() {
         }
     }
     for (verdict, least) in [("delayed", 20), ("local_paused", 20), ("peer_paused", 5)] {
-        assert!(told.get(verdict) > Some(&least), "{told:?}");
+        assert!(!is_many(of) || told.get(verdict) > Some(&least), "{told:?}");
     }
 }

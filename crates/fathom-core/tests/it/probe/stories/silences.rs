@@ -7,11 +7,15 @@ use fathom_core::event::EventKind;
 /// When a stall began, on which connection, above which threshold.
 type Began = (u64, Option<u32>, u64);
 
+tiers! {
+    silences_are_stalls_at_any_rate: &[1_000, 50, 5], &[1_000, 50, 5, 1];
+    silence_right_after_stall_is_a_stall: 100, 10;
+}
+
 /// Three silences of 5 s in one run, and one as its last thing: the late echoes of the first used to raise the threshold
 /// above the others.
-#[test]
-fn silences_are_stalls_at_any_rate() {
-    for interval in [S, 50 * MS, 5 * MS, MS] {
+fn silences_are_stalls_at_any_rate(intervals_ms: &[u64]) {
+    for interval in intervals_ms.iter().map(|ms| ms * MS) {
         let silences = [20, 40, 60, 78].map(|at| (at * S, Fault::Silence(5 * S)));
         let outcome = World::new(every(interval, 80 * S), 1).with(silences).run();
         outcome.check_laws();
@@ -43,9 +47,8 @@ fn queue_after_silence_does_not_hide_next() {
 
 /// While a stall goes on it is looked at every 250 ms. That look, which came after the stall was over, was the first at
 /// the silence that followed: shorter ones were not seen, longer ones told late (seed 115,055 of `probe::laws`).
-#[test]
-fn silence_right_after_stall_is_a_stall() {
-    for first in (500..1_000).step_by(10).map(|ms| ms * MS) {
+fn silence_right_after_stall_is_a_stall(step_ms: usize) {
+    for first in (500..1_000).step_by(step_ms).map(|ms| ms * MS) {
         let faults = [(3 * S, Fault::Silence(first)), (3 * S + first + 20 * MS, Fault::Silence(220 * MS))];
         let outcome = World::new(every(5 * MS, 10 * S), 1).with(faults).run();
         outcome.check_laws();

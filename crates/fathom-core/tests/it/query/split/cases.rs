@@ -244,7 +244,7 @@ fn tie_is_found_after_late_wait() {
 
 /// A transfer that the path holds up, and nobody looks at the server: bounds, and no estimate.
 #[test]
-fn what_nobody_looked_at_has_bounds_alone() {
+fn unobserved_transfer_has_bounds_alone() {
     let mut line = Timeline::new(0);
     line.request(0, Rtt::of(&[MS]));
     line.received(Some((0, MS)), 10_000);

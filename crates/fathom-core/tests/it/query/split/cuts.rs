@@ -27,20 +27,33 @@ fn looks_in_step(world: &World) -> bool {
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: $cases, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the query is, the server is never sure of more than it did, and named for no time that echoes were denied.
-    #[test]
-    fn a_cut_path_is_never_surely_the_server(world in cut_worlds()) {
-        prop_assume!(!looks_in_step(&world));
-        let split = world.split();
-        world.check(&split);
-        let grain = world.wall() / 30 + world.wire_ns;
-        let server = split.part(Party::Server);
-        prop_assert!(server.low_ns <= world.servers_ns() + grain, "{} ms: {split:?}", world.servers_ns() / MS);
-        let path_ns = world.wall() - World { cut: None, ..world.clone() }.wall();
-        let path = split.part(Party::Path);
-        prop_assert!(path.high_ns + grain >= path_ns, "{} ms: {split:?}", path_ns / MS);
-    }
+            /// Whatever the query is, the server is never sure of more than it did, and named for no time that echoes were denied.
+            #[test]
+            fn a_cut_path_is_never_surely_the_server(world in cut_worlds()) {
+                prop_assume!(!looks_in_step(&world));
+                let split = world.split();
+                world.check(&split);
+                let grain = world.wall() / 30 + world.wire_ns;
+                let server = split.part(Party::Server);
+                prop_assert!(server.low_ns <= world.servers_ns() + grain, "{} ms: {split:?}", world.servers_ns() / MS);
+                let path_ns = world.wall() - World { cut: None, ..world.clone() }.wall();
+                let path = split.part(Party::Path);
+                prop_assert!(path.high_ns + grain >= path_ns, "{} ms: {split:?}", path_ns / MS);
+            }
+        }
+    };
+}
+
+laws!(200);
+
+mod acceptance {
+    use super::*;
+
+    laws!(3_000);
 }

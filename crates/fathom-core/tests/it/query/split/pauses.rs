@@ -111,57 +111,70 @@ fn server_paused_before_request_is_dominant() {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+/// The laws, in so many cases.
+macro_rules! laws {
+    ($cases:expr) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: $cases, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Wherever the pause is, what each party held up lies within its bounds.
-    #[test]
-    fn any_client_pause_keeps_truth_within_bounds(
-        world in worlds(), at in 0.0_f64..1.1, ns in prop_oneof![20 * MS..200 * MS, 200 * MS..5_000 * MS]
-    ) {
-        let from = (world.wall() as f64 * at) as u64;
-        let world = World { pause: Some((from, ns)), ..world };
-        let split = world.split();
-        world.check(&split);
-        let grain = world.wall() as f64 / 30.0 + world.wire_ns as f64;
-        // The same with the pause and without it: what is waited for when it begins is held up by both.
-        let without = World { pause: None, ..world.clone() }.held_up();
-        let [server, path, _] = world.held_up();
-        for (party, of, without) in [(Party::Server, server, without[0]), (Party::Path, path, without[1])] {
-            let part = split.part(party);
-            let least = of.0.min(of.1).min(without.0).min(without.1);
-            let most = of.0.max(of.1).max(without.0).max(without.1);
-            prop_assert!(
-                part.low_ns as f64 <= most + grain && part.high_ns as f64 >= least - grain,
-                "{party} {:.1} to {:.1} ms: {:?}", least / 1e6, most / 1e6, split
-            );
-        }
-        // And by what it would have saved not to stand still at all.
-        let cost = world.wall().saturating_sub(World { pause: None, ..world.clone() }.wall());
-        for party in [Party::Server, Party::Path] {
-            let low_ns = split.part(party).low_ns as f64;
-            prop_assert!(low_ns <= (world.wall() - cost) as f64 + grain, "{party}: {:.1} ms are the pause's: {split:?}", cost as f64 / 1e6);
-        }
-        prop_assert!(split.part(Party::Client).high_ns as f64 + grain >= cost as f64, "{cost}: {split:?}");
-    }
+            /// Wherever the pause is, what each party held up lies within its bounds.
+            #[test]
+            fn any_client_pause_keeps_truth_within_bounds(
+                world in worlds(), at in 0.0_f64..1.1, ns in prop_oneof![20 * MS..200 * MS, 200 * MS..5_000 * MS]
+            ) {
+                let from = (world.wall() as f64 * at) as u64;
+                let world = World { pause: Some((from, ns)), ..world };
+                let split = world.split();
+                world.check(&split);
+                let grain = world.wall() as f64 / 30.0 + world.wire_ns as f64;
+                // The same with the pause and without it: what is waited for when it begins is held up by both.
+                let without = World { pause: None, ..world.clone() }.held_up();
+                let [server, path, _] = world.held_up();
+                for (party, of, without) in [(Party::Server, server, without[0]), (Party::Path, path, without[1])] {
+                    let part = split.part(party);
+                    let least = of.0.min(of.1).min(without.0).min(without.1);
+                    let most = of.0.max(of.1).max(without.0).max(without.1);
+                    prop_assert!(
+                        part.low_ns as f64 <= most + grain && part.high_ns as f64 >= least - grain,
+                        "{party} {:.1} to {:.1} ms: {:?}", least / 1e6, most / 1e6, split
+                    );
+                }
+                // And by what it would have saved not to stand still at all.
+                let cost = world.wall().saturating_sub(World { pause: None, ..world.clone() }.wall());
+                for party in [Party::Server, Party::Path] {
+                    let low_ns = split.part(party).low_ns as f64;
+                    prop_assert!(low_ns <= (world.wall() - cost) as f64 + grain, "{party}: {:.1} ms are the pause's: {split:?}", cost as f64 / 1e6);
+                }
+                prop_assert!(split.part(Party::Client).high_ns as f64 + grain >= cost as f64, "{cost}: {split:?}");
+            }
 
-    /// Whatever it does when it is stopped, and wherever in a query that is: what that cost may be the server's, and is surely nobody
-    /// else's.
-    #[test]
-    fn what_a_stopped_server_cost_is_nobody_elses(
-        world in worlds(), at in 0.0_f64..1.0, ns in 500 * MS..5_000 * MS
-    ) {
-        let world = World { lost_requests: 0, lost_chunk: None, look_every_ns: Some(world.look_every_ns.unwrap_or(3 * MS)), ..world };
-        let from = (world.wall() as f64 * at) as u64;
-        let stopped = World { servers_pause: Some((from, ns)), ..world.clone() };
-        let split = stopped.split();
-        stopped.check(&split);
-        let cost = stopped.wall().saturating_sub(world.wall());
-        let grain = stopped.wall() / 30 + world.wire_ns + 2 * world.rtt_ns + SLACK;
-        for party in [Party::Path, Party::Client] {
-            let low_ns = split.part(party).low_ns;
-            prop_assert!(low_ns <= stopped.wall() - cost + grain, "{party}, of {} ms {} are the pause's: {split:?}", stopped.wall() / MS, cost / MS);
+            /// Whatever it does when it is stopped, and wherever in a query that is: what that cost may be the server's, and is surely nobody
+            /// else's.
+            #[test]
+            fn stopped_server_time_is_only_the_servers(
+                world in worlds(), at in 0.0_f64..1.0, ns in 500 * MS..5_000 * MS
+            ) {
+                let world = World { lost_requests: 0, lost_chunk: None, look_every_ns: Some(world.look_every_ns.unwrap_or(3 * MS)), ..world };
+                let from = (world.wall() as f64 * at) as u64;
+                let stopped = World { servers_pause: Some((from, ns)), ..world.clone() };
+                let split = stopped.split();
+                stopped.check(&split);
+                let cost = stopped.wall().saturating_sub(world.wall());
+                let grain = stopped.wall() / 30 + world.wire_ns + 2 * world.rtt_ns + SLACK;
+                for party in [Party::Path, Party::Client] {
+                    let low_ns = split.part(party).low_ns;
+                    prop_assert!(low_ns <= stopped.wall() - cost + grain, "{party}, of {} ms {} are the pause's: {split:?}", stopped.wall() / MS, cost / MS);
+                }
+                prop_assert!(split.part(Party::Server).high_ns + grain >= cost, "{cost}: {split:?}");
+            }
         }
-        prop_assert!(split.part(Party::Server).high_ns + grain >= cost, "{cost}: {split:?}");
-    }
+    };
+}
+
+laws!(150);
+
+mod acceptance {
+    use super::*;
+
+    laws!(2_000);
 }

@@ -1,8 +1,8 @@
 //! Queries of many turns over a path whose round trips are not alike: each turn waits for one of its own, and what is known of it are
 //! the latest sixteen that were measured beside.
 
-use crate::chance::Random;
 use super::*;
+use crate::chance::Random;
 
 /// What a round trip takes beyond the least.
 #[derive(Debug, Clone, Copy)]

@@ -69,15 +69,6 @@ const RESET: (&str, &[&str]) =
 /// The kernel's default: what is unknown is taken up. (The rule that matches nothing loads connection tracking.)
 const LOOSE: (&str, &[&str]) = ("admit", &["nft add rule ip f forward ct mark 1 drop"]);
 
-/// Runs cases that wait side by side; a panic of one is the test's.
-fn together(cases: &[&(dyn Fn() + Sync)]) {
-    thread::scope(|scope| {
-        for case in cases {
-            scope.spawn(case);
-        }
-    });
-}
-
 #[test]
 fn a_firewall_forgets_like_connection_tracking() {
     if !can_compare() {
@@ -127,52 +118,6 @@ fn ports_are_used_again_after_a_close() {
     firewall("the same ports again", DROP, &limits(600, 600), &again);
 }
 
-/// Each limit is a second or two; what must be within it waits a third of it, what must be beyond it half as much again.
-#[test]
-fn idle_limits_are_those_of_connection_tracking() {
-    if !can_compare() {
-        return;
-    }
-    let (short, others) = (limits(3, 600), limits(600, 2));
-    let idle = |ends: char| {
-        [
-            (Do::Open(4_000), 'P'),
-            (Do::Wait(1_000), '-'),
-            (Do::Client, 'P'),
-            (Do::Wait(4_500), '-'),
-            (Do::Client, ends),
-        ]
-    };
-    // Silence from one end does not matter as long as the other speaks.
-    let one_way = |end: Do| {
-        let mut script = vec![(Do::Open(4_000), 'P')];
-        for _ in 0..4 {
-            script.extend([(Do::Wait(1_000), '-'), (end, 'P')]);
-        }
-        script
-    };
-    let opening = [(Do::Syn(4_000), 'P'), (Do::Wait(3_000), '-'), (Do::SynAck, '.')];
-    let half_closed = [
-        (Do::Open(4_000), 'P'),
-        (Do::Wait(3_000), '-'),
-        (Do::ClientFin, 'P'),
-        (Do::Server, 'P'),
-        (Do::Wait(3_000), '-'),
-        (Do::Server, '.'),
-    ];
-    let reset = [(Do::Open(4_000), 'P'), (Do::ClientReset, 'P'), (Do::Wait(3_000), '-'), (Do::Server, '.')];
-    together(&[
-        &|| firewall("idle, dropped", DROP, &short, &idle('.')),
-        &|| firewall("idle, rejected", RESET, &short, &idle('R')),
-        &|| firewall("idle, taken up", LOOSE, &short, &idle('P')),
-        &|| firewall("only the client speaks", DROP, &short, &one_way(Do::Client)),
-        &|| firewall("only the server speaks", DROP, &short, &one_way(Do::Server)),
-        &|| firewall("half open", DROP, &others, &opening),
-        &|| firewall("half closed", DROP, &others, &half_closed),
-        &|| firewall("after a RST", DROP, &others, &reset),
-    ]);
-}
-
 fn nat(what: &str, config: &str, rules: &[&str], script: Script<'_>) {
     let talk = Talk { client: "10.78.1.1", called: "10.78.2.1:443".parse().expect("an address") };
     let config = format!("kind = 'nat'\naddresses = ['10.78.2.254']\n{config}");
@@ -184,29 +129,14 @@ fn nat(what: &str, config: &str, rules: &[&str], script: Script<'_>) {
     compare(what, &talk, script, Model::new(&config, None), make);
 }
 
+const TWO_PORTS: &str = "nft add rule ip f post oifname right meta l4proto tcp snat to 10.78.2.254:2000-2001";
+const SILENT: &str = "nft add rule ip f pre meta l4proto tcp ct state invalid drop";
+
 #[test]
-fn a_nat_answers_like_connection_tracking() {
+fn a_nat_without_ports_drops_like_nftables() {
     if !can_compare() {
         return;
     }
-    let masquerade = "nft add rule ip f post oifname right tcp sport 1-65535 snat to 10.78.2.254";
-    let two_ports = "nft add rule ip f post oifname right meta l4proto tcp snat to 10.78.2.254:2000-2001";
-    let silent = "nft add rule ip f pre meta l4proto tcp ct state invalid drop";
-    // From the outside its own address is called, where no socket is: the kernel answers that with a RST anyway.
-    let reset = "nft add rule ip f forward ct state invalid reject with tcp reset";
-    let (kernel, model) = limits(2, 600);
-    let ends = |outcome: char| {
-        [
-            (Do::Open(4_000), 'P'),
-            (Do::Client, 'P'),
-            (Do::Server, 'P'),
-            (Do::Wait(3_000), '-'),
-            (Do::Client, outcome),
-            (Do::Server, outcome),
-            (Do::Open(4_001), 'P'),
-            (Do::Server, 'P'),
-        ]
-    };
     let exhausted = [
         (Do::Open(4_000), 'P'),
         (Do::Open(4_001), 'P'),
@@ -215,18 +145,7 @@ fn a_nat_answers_like_connection_tracking() {
         (Do::Open(4_002), 'P'),
         (Do::Server, 'P'),
     ];
-    together(&[
-        &|| {
-            nat(
-                "silent",
-                &format!("unknown = 'drop'\n{model}"),
-                &[masquerade, silent, STRICT, &kernel],
-                &ends('.'),
-            );
-        },
-        &|| nat("one RST to whoever sends next", &model, &[masquerade, reset, STRICT, &kernel], &ends('R')),
-        &|| nat("no port left", "ports = [2000, 2001]", &[two_ports, silent, STRICT], &exhausted),
-    ]);
+    nat("no port left", "ports = [2000, 2001]", &[TWO_PORTS, SILENT, STRICT], &exhausted);
 }
 
 const VIRTUAL: &str = "10.78.1.100:80";
@@ -263,6 +182,12 @@ fn balancer(what: &str, config: &str, rules: &[&str], script: Script<'_>) {
     compare(what, &talk, script, balancer_model(config), make);
 }
 
+const INVALID: [&str; 3] = [
+    "nft add chain ip f first { type filter hook prerouting priority -150; }",
+    "nft add rule ip f first meta l4proto tcp ct state invalid drop",
+    STRICT,
+];
+
 /// The table of `docs/faults.md`: what a client sees when a balancer forgets it.
 #[test]
 fn a_balancer_forgets_like_nftables() {
@@ -283,14 +208,113 @@ fn a_balancer_forgets_like_nftables() {
     balancer("remembered, other backend", "", LOOSE.1, &kept);
     let refused = with(&[(Do::Flush, '-'), (Do::Client, 'R'), (Do::Server, 'R')]);
     balancer("its own address answers", "unknown = 'reset'", RESET.1, &refused);
-    let invalid = [
-        "nft add chain ip f first { type filter hook prerouting priority -150; }",
-        "nft add rule ip f first meta l4proto tcp ct state invalid drop",
-        STRICT,
-    ];
     let silent = with(&[(Do::Flush, '-'), (Do::Client, '.'), (Do::Server, '.'), (Do::Open(port), 'P')]);
-    balancer("silent", "unknown = 'drop'", &invalid, &silent);
-    let (kernel, model) = limits(2, 600);
-    let idle = with(&[(Do::Wait(500), '-'), (Do::Server, 'P'), (Do::Wait(3_000), '-'), (Do::Client, '.')]);
-    balancer("idle", &model, &[&invalid[..], &[&kernel]].concat(), &idle);
+    balancer("silent", "unknown = 'drop'", &INVALID, &silent);
+}
+
+/// The kernel's limits are whole seconds.
+mod acceptance {
+    use super::*;
+
+    /// Runs cases that wait side by side; a panic of one is the test's.
+    fn together(cases: &[&(dyn Fn() + Sync)]) {
+        thread::scope(|scope| {
+            for case in cases {
+                scope.spawn(case);
+            }
+        });
+    }
+
+    /// Each limit is a second or two; what must be within it waits a third of it, what must be beyond it half as much again.
+    #[test]
+    fn firewall_idle_limits_are_those_of_connection_tracking() {
+        if !can_compare() {
+            return;
+        }
+        let (short, others) = (limits(3, 600), limits(600, 2));
+        let idle = |ends: char| {
+            [
+                (Do::Open(4_000), 'P'),
+                (Do::Wait(1_000), '-'),
+                (Do::Client, 'P'),
+                (Do::Wait(4_500), '-'),
+                (Do::Client, ends),
+            ]
+        };
+        // Silence from one end does not matter as long as the other speaks.
+        let one_way = |end: Do| {
+            let mut script = vec![(Do::Open(4_000), 'P')];
+            for _ in 0..4 {
+                script.extend([(Do::Wait(1_000), '-'), (end, 'P')]);
+            }
+            script
+        };
+        let opening = [(Do::Syn(4_000), 'P'), (Do::Wait(3_000), '-'), (Do::SynAck, '.')];
+        let half_closed = [
+            (Do::Open(4_000), 'P'),
+            (Do::Wait(3_000), '-'),
+            (Do::ClientFin, 'P'),
+            (Do::Server, 'P'),
+            (Do::Wait(3_000), '-'),
+            (Do::Server, '.'),
+        ];
+        let reset =
+            [(Do::Open(4_000), 'P'), (Do::ClientReset, 'P'), (Do::Wait(3_000), '-'), (Do::Server, '.')];
+        together(&[
+            &|| firewall("idle, dropped", DROP, &short, &idle('.')),
+            &|| firewall("idle, rejected", RESET, &short, &idle('R')),
+            &|| firewall("idle, taken up", LOOSE, &short, &idle('P')),
+            &|| firewall("only the client speaks", DROP, &short, &one_way(Do::Client)),
+            &|| firewall("only the server speaks", DROP, &short, &one_way(Do::Server)),
+            &|| firewall("half open", DROP, &others, &opening),
+            &|| firewall("half closed", DROP, &others, &half_closed),
+            &|| firewall("after a RST", DROP, &others, &reset),
+        ]);
+    }
+
+    #[test]
+    fn an_idle_nat_answers_like_connection_tracking() {
+        if !can_compare() {
+            return;
+        }
+        let masquerade = "nft add rule ip f post oifname right tcp sport 1-65535 snat to 10.78.2.254";
+        // From the outside its own address is called, where no socket is: the kernel answers that with a RST anyway.
+        let reset = "nft add rule ip f forward ct state invalid reject with tcp reset";
+        let (kernel, model) = limits(2, 600);
+        let drops = format!("unknown = 'drop'\n{model}");
+        let ends = |outcome: char| {
+            [
+                (Do::Open(4_000), 'P'),
+                (Do::Client, 'P'),
+                (Do::Server, 'P'),
+                (Do::Wait(3_000), '-'),
+                (Do::Client, outcome),
+                (Do::Server, outcome),
+                (Do::Open(4_001), 'P'),
+                (Do::Server, 'P'),
+            ]
+        };
+        together(&[&|| nat("silent", &drops, &[masquerade, SILENT, STRICT, &kernel], &ends('.')), &|| {
+            nat("one RST to whoever sends next", &model, &[masquerade, reset, STRICT, &kernel], &ends('R'))
+        }]);
+    }
+
+    #[test]
+    fn an_idle_balancer_forgets_like_nftables() {
+        if !can_compare() {
+            return;
+        }
+        let port = port_of_the_first();
+        let (kernel, model) = limits(2, 600);
+        let idle = [
+            (Do::Open(port), 'P'),
+            (Do::Client, 'P'),
+            (Do::Server, 'P'),
+            (Do::Wait(500), '-'),
+            (Do::Server, 'P'),
+            (Do::Wait(3_000), '-'),
+            (Do::Client, '.'),
+        ];
+        balancer("idle", &model, &[&INVALID[..], &[&kernel]].concat(), &idle);
+    }
 }

@@ -1,20 +1,16 @@
-//! `fathom sql` over a path that is cut for a second and a half, and again, one way or both: what nobody can split is not the server's.
-use arrow_array::Array as _;
-use arrow_array::cast::AsArray as _;
-use arrow_array::types::Int64Type;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
-use serde_json::Value;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use crate::support::database::{far, says_the_same};
+//! `fathom sql` over a path that is cut for a second and a half, once or twice, in one direction or both: the server is not
+//! blamed.
+use crate::support::database::{begun, far, recorded, result, says_the_same};
 use crate::support::fabric::Fabric;
 use crate::support::postgres::{self, Postgres};
 use crate::support::probe::assert_sound;
 use crate::support::{FATHOM, ended, signal, wait_for};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 
-/// The server does next to nothing, at three rates; it makes rows, 10 ms each, while they are read; and it has more of each query than the
-/// path, and less of the run, of which two cuts are a third and more.
+/// The server does next to nothing, at three rates; it makes rows of 10 ms each; and it has more of each query than the path,
+/// but less of the run.
 const NOTHING: &str = "SELECT 1";
 const ROWS: &str = "SELECT pg_sleep(0.01), repeat('x', 2000) FROM generate_series(1, 60)";
 const RUNS: [(&str, &[&str]); 5] = [
@@ -25,36 +21,29 @@ const RUNS: [(&str, &[&str]); 5] = [
     ("rows", &["--query", ROWS, "--reflector", "10.91.7.5:7", "--for", "5m"]),
 ];
 
-/// Wall time, and of it the server's at the least and by the estimate.
-#[expect(clippy::struct_field_names, reason = "times, each of its own kind")]
+/// Wall time of a query, and the server's part of it: the least and the estimate.
+#[expect(clippy::struct_field_names, reason = "all are times")]
 struct Row {
     wall_ns: i64,
     low_ns: i64,
     estimate_ns: Option<i64>,
 }
 
+/// The queries that have a whole answer.
 fn rows(dir: &Path) -> Vec<Row> {
-    let reader =
-        ParquetRecordBatchReader::try_new(File::open(dir.join("queries-00000.parquet")).unwrap(), 65_536);
-    let mut rows = vec![];
-    for batch in reader.unwrap() {
-        let batch = batch.unwrap();
-        let [wall, low, estimate] = ["wall_ns", "server_low_ns", "server_ns"]
-            .map(|name| batch.column_by_name(name).unwrap().as_primitive::<Int64Type>());
-        // The one that was ended with the run is none of it.
-        let failed = batch.column_by_name("error").unwrap();
-        rows.extend((0..batch.num_rows()).filter(|&i| failed.is_null(i)).map(|i| Row {
-            wall_ns: wall.value(i),
-            low_ns: low.value(i),
-            estimate_ns: estimate.is_valid(i).then(|| estimate.value(i)),
-        }));
-    }
-    rows
+    let rows = recorded(dir, ["wall_ns", "server_low_ns", "server_ns"]).into_iter();
+    rows.filter(|(_, failed)| !failed)
+        .map(|([wall, low, estimate_ns], _)| Row {
+            wall_ns: wall.expect("a time"),
+            low_ns: low.expect("a time"),
+            estimate_ns,
+        })
+        .collect()
 }
 
 fn begin(mut command: Command, dir: &Path) -> Child {
-    command.args(["--json", "--record"]).arg(dir);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command.arg("--record").arg(dir);
+    begun(command)
 }
 
 /// Queries of a run so far, as its recording has them.
@@ -64,17 +53,14 @@ fn so_far(dir: &Path) -> u64 {
     summary["queries"]["queries"].as_u64().unwrap_or(0)
 }
 
-/// What the run came to, which its recording says again, and its rows.
+/// The run's result, which its recording repeats, and its rows.
 fn end(child: Child, dir: &Path) -> (Value, Vec<Row>) {
-    let output = ended(child);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let outcome = result(&ended(child));
     assert_sound(dir);
     says_the_same(dir, &outcome);
     (outcome, rows(dir))
 }
 
-/// "Seems to be the server", of a path that was cut for 1.5 s (a stranger).
 #[test]
 fn cut_path_is_not_blamed_on_server() {
     let Some(fabric) = far("10.91.7.4", "10.91.7.5") else { return };
@@ -109,7 +95,7 @@ fn cut_twice(fabric: &Fabric, postgres: &Postgres, direction: &str) {
     }
     for _ in 0..2 {
         cut(fabric, direction);
-        // The one that is under way, and one after the cut: so the next comes while echoes of this one are remembered.
+        // The query under way and the next one: the second cut comes while the first is still remembered.
         on(&runs[3].2, 2);
     }
     on(&runs[4].2, 2);
@@ -119,7 +105,7 @@ fn cut_twice(fabric: &Fabric, postgres: &Postgres, direction: &str) {
         }
         let (outcome, rows) = end(child, &dir);
         let what = format!("{direction}, {name}");
-        // Cut ones wait for twice the least timeout at the least.
+        // A cut query waits for at least two of TCP's shortest time-outs.
         let least_ns = rows.iter().map(|row| row.wall_ns).min().unwrap();
         let cut_ones: Vec<&Row> = rows.iter().filter(|row| row.wall_ns > least_ns + 600_000_000).collect();
         assert!(!cut_ones.is_empty(), "{what}: {outcome:#}");
@@ -140,7 +126,7 @@ fn cut_twice(fabric: &Fabric, postgres: &Postgres, direction: &str) {
     }
 }
 
-/// The last query of a run, a second of the server's, whose answer comes into the cut.
+/// The cut delays the answer to the run's last query, for which the server sleeps a second.
 fn cut_at_the_end(fabric: &Fabric, postgres: &Postgres, direction: &str) {
     let dir = fabric.path(&format!("{direction}-end"));
     let arguments = ["--count", "1", "--query", "SELECT pg_sleep(1)"];
@@ -149,7 +135,7 @@ fn cut_at_the_end(fabric: &Fabric, postgres: &Postgres, direction: &str) {
         ["--count", "1", "--json", "--query", "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"];
     wait_for("a server that sleeps", || {
         let out = postgres::sql(fabric.on("there"), &postgres.url(), &asleep).output().unwrap();
-        (crate::support::database::result(&out)["rows"] == 1).then_some(())
+        (result(&out)["rows"] == 1).then_some(())
     });
     cut(fabric, direction);
     let (outcome, rows) = end(child, &dir);

@@ -4,18 +4,18 @@
 //! kernel then: no guard can help that, and it is no fault of one. The kernel counts them, so the two are told apart by number:
 //! what a probe lacks beyond those is the guard's. Only where there are none can its story be held against the guard.
 
-use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-use std::thread;
-use std::time::Duration;
 use crate::support::claims::checked_story;
 use crate::support::faults::on;
 use crate::support::net::{Host, Net};
 use crate::support::probe::{Probe, assert_sound, fathom};
 use crate::support::rows::{events, of_kind};
 use crate::support::{Kept, must, needs, needs_root, wait_for};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::thread;
+use std::time::Duration;
 
 /// How long the floods last.
 const FLOOD: Duration = Duration::from_secs(20);

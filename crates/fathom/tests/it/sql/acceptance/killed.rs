@@ -1,33 +1,25 @@
-//! `fathom sql` whose session somebody ends at the server, by `KILL` or `pg_terminate_backend`: it says who did, and advises no grant.
-use serde_json::Value;
-use std::process::{Child, Command, Stdio};
-use crate::support::database::{PASSWORD, result};
+//! `fathom sql` whose session is ended at the server, by `KILL` or `pg_terminate_backend`: it names the cause, and advises no grant.
+use crate::support::database::{PASSWORD, begun, refused, result};
 use crate::support::mariadb::{Mariadb, sql};
 use crate::support::postgres::Postgres;
 use crate::support::{FATHOM, ended, wait_for};
+use serde_json::Value;
+use std::process::{Child, Command};
 
-/// Rows of which all buffers hold less than a second's work.
+/// The client works on each row; the buffers hold less than a second of it.
 const WORKS: [&str; 4] = ["--think", "1ms", "--count", "1"];
 
-fn begun(mut command: Command) -> Child {
-    command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-/// The one line that it said, and its notes.
+/// The run's error and its notes.
 fn told(child: Child) -> (String, String) {
     let out = ended(child);
-    let line = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert_eq!((out.status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    let line = refused(&out, 1);
     let outcome: Value = serde_json::from_slice(&out.stdout).unwrap();
     (line, outcome["notes"].to_string())
 }
 
-/// Waits until this is a session of the server, and does that with those.
+/// Waits until one session of the server is like `which`, and kills all that are like `whom`.
 fn once_there(server: &Mariadb, which: &str, kill: &str, whom: &str) {
-    let there = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE {which}");
-    wait_for("a query under way", || {
-        (server.ask(&["--count", "1", "--query", &there])["rows"] == 1).then_some(())
-    });
+    server.wait_for_sessions(1, which);
     let kill = format!(
         "BEGIN NOT ATOMIC FOR one IN (SELECT ID FROM information_schema.PROCESSLIST WHERE {whom}) DO {kill} one.ID; END FOR; END"
     );
@@ -36,7 +28,7 @@ fn once_there(server: &Mariadb, which: &str, kill: &str, whom: &str) {
 
 const ASLEEP: &str = "STATE = 'User sleep' AND TIME_MS > 100";
 
-/// "See the server's log" (a stranger), which has nothing of a `KILL`.
+/// The server's log says nothing of a `KILL`.
 #[test]
 fn mariadb_kill_is_named_as_cause() {
     let Some(server) = Mariadb::start() else { return };
@@ -46,7 +38,7 @@ fn mariadb_kill_is_named_as_cause() {
     let (line, notes) = told(child);
     assert!(line.contains("KILL") && !line.contains("see the server's log"), "{line}");
     assert!(!notes.contains("GRANT") && !notes.contains("states are not known"), "{notes}");
-    // One query of it.
+    // Its query only.
     let child = begun(server.sql(&asleep));
     once_there(&server, ASLEEP, "KILL QUERY", ASLEEP);
     let (line, notes) = told(child);
@@ -54,13 +46,13 @@ fn mariadb_kill_is_named_as_cause() {
     assert!(!notes.contains("GRANT"), "{notes}");
 }
 
-/// This side works on rows and learns of it late: until then looks found no such session, and "GRANT PROCESS" was advised.
+/// The client works on rows and notices late; until then the observer finds no such session.
 #[test]
 fn kill_during_client_work_suggests_no_grant() {
     let Some(server) = Mariadb::start() else { return };
     let works = [&WORKS[..], &["--rows", "1000000", "--row-bytes", "8000"]].concat();
     let child = begun(server.sql(&works));
-    // Its state changes from row to row: by what it was asked it is found at any moment.
+    // Its state changes from row to row; its query does not.
     let sends = "INFO LIKE 'SELECT REPEAT%'";
     once_there(&server, &format!("{sends} AND STATE = 'Writing to net' AND TIME_MS > 100"), "KILL", sends);
     let (line, notes) = told(child);
@@ -77,7 +69,6 @@ fn once_active(server: &Postgres, wait: &str) {
     server.ask(&["--count", "1", "--query", &format!("SELECT pg_terminate_backend(pid) {which}")]);
 }
 
-/// "See the server's log" (a stranger).
 #[test]
 fn pg_terminate_backend_is_named_as_cause() {
     let Some(server) = Postgres::start() else { return };
@@ -92,7 +83,7 @@ fn pg_terminate_backend_is_named_as_cause() {
     assert!(!notes.contains("pooler") && !notes.contains("states are not known"), "{notes}");
 }
 
-/// One that waits to send says nothing when it is ended: "is there a pooler between?"
+/// A backend that waits to send ends without a message.
 #[test]
 fn backend_terminated_while_sending_suggests_no_pooler() {
     let Some(server) = Postgres::start() else { return };
@@ -105,7 +96,7 @@ fn backend_terminated_while_sending_suggests_no_pooler() {
     assert!(line.contains("is gone from the server, which listed it before"), "{line}");
 }
 
-/// The session that looks is ended, and the one that asks is not: another one looks.
+/// Only the observer's session is killed: another one takes its place.
 #[test]
 fn killed_observer_session_is_replaced() {
     let Some(server) = Mariadb::start() else { return };
@@ -113,7 +104,7 @@ fn killed_observer_session_is_replaced() {
     server.ask(&["--count", "1", "--query", &few]);
     let asleep = ["--query", "SELECT SLEEP(6)", "--count", "1"];
     let child = begun(sql(Command::new(FATHOM), &server.url_of("few", ""), &asleep));
-    // Those that look and ping.
+    // The observer, and the session of round trips.
     let beside = "USER = 'few' AND IFNULL(INFO, '') NOT LIKE '%SLEEP(6)%'";
     once_there(&server, ASLEEP, "KILL", beside);
     let outcome = result(&ended(child));
@@ -125,8 +116,7 @@ fn killed_observer_session_is_replaced() {
     assert!(!notes.contains("states are not known"), "{notes}");
 }
 
-/// One of two that is ended while the client works on an answer that is whole: its next session was never looked at, "the server's states
-/// are not known" (a stranger).
+/// One of two sessions is terminated while the client works on its whole answer: the next session is observed, too.
 #[test]
 fn session_replaced_between_queries_is_observed() {
     let Some(server) = Postgres::start() else { return };

@@ -1,19 +1,20 @@
-//! `fathom limits` against peers whose kernel acknowledges while nobody answers: a server that does not read any more is no limit
-//! of the path; a relay that takes what it does not pass on is one, where a reflector tells that it never came, and a firewall
-//! that takes the answers is one, where it tells that it sends them again and again. The counterpart, flows that a firewall drops, is in `limits.rs` (`the_limit_of_connection_tracking_is_found`).
+//! `fathom limits` against peers whose kernel acknowledges while the application does not answer. A server that stopped
+//! reading is no limit of the path. A relay that drops requests is one where the reflector says that they never came, and
+//! so is a firewall that drops answers where the reflector says that it sends them again. Flows that a firewall drops are
+//! in `limits/idle.rs`.
 
+use crate::support::faults::{Reflector, Site};
+use crate::support::net::Host;
+use crate::support::probe::{Outcome, Probe, fathom};
+use crate::support::{FATHOM, free_port, needs, needs_root};
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
-use crate::support::faults::{Reflector, Site};
-use crate::support::net::Host;
-use crate::support::probe::{Outcome, Probe, fathom};
-use crate::support::{FATHOM, free_port, needs, needs_root};
 
-/// After so long a connection is not answered any more.
+/// A connection is answered for so long.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Serves each connection on a thread of its own.
@@ -30,7 +31,7 @@ fn serve(one: impl Fn(TcpStream) + Send + Sync + Copy + 'static) -> SocketAddr {
     address
 }
 
-/// What comes within `patience`; `None`: nothing did. Empty: the other end closed it.
+/// What comes within `patience`; `None`: nothing came. Empty: the other end closed it.
 fn next(stream: &mut TcpStream, patience: Duration) -> Option<Vec<u8>> {
     stream.set_read_timeout(Some(patience)).expect("it can be set");
     let mut bytes = [0; 4_096];
@@ -82,22 +83,21 @@ fn result(outcome: &Outcome) -> Value {
     all.remove(0)
 }
 
-/// A search whose servers here looked in time: one of three, or the machine is too busy to hold anything against.
+/// The first of three searches whose servers here looked in time.
 fn clear(again: impl Fn() -> Outcome) -> Outcome {
     let mut outcomes = std::iter::repeat_with(again).take(3);
     let clear = outcomes.find(|outcome| !is_blurred(outcome));
     clear.expect("the servers of three searches looked late at some of their connections")
 }
 
-/// Whether connections were not answered at lengths that others outlived: where the machine is too busy the servers here look late
-/// at some of their connections, so that these have another limit.
+/// The servers of a busy machine look late at some of their connections, so that these have another limit.
 fn is_blurred(outcome: &Outcome) -> bool {
     let blurred = outcome.err.contains("that is neither one limit nor none");
     assert!(!blurred || result(outcome).get("died").is_none(), "{outcome:?}");
     blurred
 }
 
-/// No limit is claimed, and it is said why, from when on, and how.
+/// Asserts that no limit is claimed, with the reason, the beginning and the way.
 fn assert_no_limit_of_the_path(outcome: &Outcome) {
     let found = result(outcome);
     assert_eq!((outcome.code(), &found["verdict"]), (1, &json!("unclear")), "{found:#}");

@@ -1,19 +1,12 @@
-//! `fathom sql mysql://` against a real `MariaDB`, which the test starts as an unprivileged user: logins, whose time a query takes,
-//! what it says where something is wrong, and what it keeps.
-use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Output, Stdio};
-use crate::support::database::{PASSWORD, far, is, result, says_the_same};
+//! `fathom sql mysql://` against a real `MariaDB`: logins, the split of a query's time, errors, recordings and procedures.
+use crate::support::database::{PASSWORD, begun, far, is, refused, result, says_the_same};
 use crate::support::mariadb::{Mariadb, sql};
 use crate::support::probe::assert_sound;
-use crate::support::{FATHOM, wait_for};
-
-/// One line on standard error.
-fn refused(out: &Output, code: i32) -> String {
-    let line = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert_eq!((out.status.code(), line.lines().count()), (Some(code), 1), "{line}");
-    line
-}
+use crate::support::rate::assert_rate;
+use crate::support::{FATHOM, ended, must, signal, wait_for};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
 
 const ONE: [&str; 5] = ["--json", "--count", "1", "--query", "SELECT 1"];
 
@@ -26,7 +19,7 @@ fn logins_succeed_or_fail_in_one_line() {
         password.map(|password| command.env("MYSQL_PWD", password));
         command.output().unwrap()
     };
-    // Without a database, without a password; of two logins the second.
+    // Without a database; without a password; with the second of two login methods.
     for (user, password) in [("owner", Some(PASSWORD)), ("nobody", None), ("either", Some(PASSWORD))] {
         let outcome = result(&login(user, "", password));
         assert_eq!((&outcome["rows"], &outcome["encrypted"]), (&1.into(), &false.into()), "{outcome:#}");
@@ -66,14 +59,14 @@ fn everything_is_encrypted_where_the_server_can() {
     }
     assert_eq!(result(&ask("secured", ""))["encrypted"], true);
     assert!(refused(&ask("secured", "?sslmode=disable"), 1).contains("without TLS"));
-    // Of nobody whom this host trusts, as rustls put it ("invalid peer certificate: UnknownIssuer").
+    // No authority of this host has signed it.
     let line = refused(&ask("owner", "?sslmode=verify-full"), 1);
     assert!(
         line.contains("the TLS handshake failed: its certificate is signed by nobody who is trusted here"),
         "{line}"
     );
     assert!(line.contains("by sslrootcert=FILE of the URL;") && !line.contains("UnknownIssuer"), "{line}");
-    // By another name than the certificate has.
+    // The certificate has another name.
     let url = server.url().replace("127.0.0.1", "localhost");
     let named = sql(Command::new(FATHOM), &format!("{url}?sslmode=verify-full{own}"), &ONE).output().unwrap();
     let line = refused(&named, 1);
@@ -81,17 +74,17 @@ fn everything_is_encrypted_where_the_server_can() {
 }
 
 #[test]
-fn client_work_and_server_sleep_are_distinguished() {
+fn mariadb_work_and_sleep_are_distinguished() {
     let Some(server) = Mariadb::start() else { return };
     let client = server.ask(&["--count", "5", "--rows", "100", "--think", "2ms"]);
     is(&client, "client");
-    // Sleeps are longer than what was asked for, and how much longer is the machine's: the least is held against.
+    // Sleeps may be longer than asked for.
     assert!(client["client_ns"]["p50"].as_f64() >= Some(200e6), "{client:#}");
     let asleep = server.ask(&["--count", "5", "--query", "SELECT SLEEP(0.3)"]);
     is(&asleep, "server");
     assert!(asleep["mean_ns"]["server"]["high"].as_f64() >= Some(300e6), "{asleep:#}");
     assert_eq!(asleep["server_waits"], json!({ "User sleep": 4 }), "{asleep:#}");
-    // More than all buffers hold: while this side works the server is blocked, on and off, and says so.
+    // More rows than the buffers hold: the server waits for the client.
     let works = server.ask(&["--count", "2", "--rows", "3000", "--row-bytes", "8000", "--think", "400us"]);
     assert!(works["looks"].as_u64() > Some(0), "{works:#}");
     let of = |part: &Value| part.as_f64().unwrap();
@@ -101,26 +94,25 @@ fn client_work_and_server_sleep_are_distinguished() {
     assert!(of(&works["shares"]["path"]["low"]) <= 1.0 - slept, "{works:#}");
 }
 
-/// The server runs for 5 ms of every 85, as where others have the processor: its pings wait as its queries do, and "most of it is the
-/// path" was said of a loopback. Its kernel acknowledges them meanwhile.
 #[test]
-fn a_server_that_starves_is_not_the_path() {
+fn starved_server_is_not_blamed_on_path() {
+    assert_rate(2, 3, starved_server_has_the_time);
+}
+
+/// The server runs for 5 ms of every 85, as on a busy machine, while its kernel acknowledges the requests.
+fn starved_server_has_the_time() {
     let Some(server) = Mariadb::start() else { return };
-    let mut command = server.sql(&["--json", "--query", "SELECT 1", "--every", "30ms", "--count", "40"]);
-    let mut asks = command.stdout(Stdio::piped()).spawn().unwrap();
-    let signal = |signal: &str| {
-        assert!(Command::new("kill").args([signal, &server.id().to_string()]).status().unwrap().success());
-    };
+    let mut asks = begun(server.sql(&["--query", "SELECT 1", "--every", "30ms", "--count", "40"]));
     for _ in 0..1_000 {
         if asks.try_wait().unwrap().is_some() {
             break;
         }
         for (what, lasts) in [("-STOP", 80), ("-CONT", 5)] {
-            signal(what);
+            must("kill", &[what, &server.id().to_string()]);
             std::thread::sleep(std::time::Duration::from_millis(lasts));
         }
     }
-    let starved = result(&crate::support::ended(asks));
+    let starved = result(&ended(asks));
     assert!(starved["mean_ns"]["wall"].as_f64() >= Some(10e6), "it starved: {starved:#}");
     assert_ne!(starved["verdict"]["party"], "path", "{starved:#}");
     assert!(starved["shares"]["server"]["high"].as_f64() > Some(0.5), "{starved:#}");
@@ -131,7 +123,7 @@ fn a_server_that_starves_is_not_the_path() {
 }
 
 #[test]
-fn what_is_asked_is_counted_and_kept() {
+fn mariadb_rows_and_fetches_are_counted() {
     let Some(server) = Mariadb::start_with_tls() else { return };
     let dir = server.home.path().join("kept");
     let kept = dir.to_str().unwrap();
@@ -145,9 +137,9 @@ fn what_is_asked_is_counted_and_kept() {
             (&(4 * rows).into(), &1.into(), &4.into()),
             "{outcome:#}"
         );
-        // A row is its bytes, and at least 5 of the protocol's.
+        // A row has at least 5 bytes of the protocol's.
         assert!(outcome["bytes_received"].as_u64() >= Some(4 * rows * (row_bytes + 5)), "{outcome:#}");
-        // A busy host may have kept fathom from running, which is told.
+        // On a busy host there may be a note on pauses.
         let notes = outcome["notes"].as_array().unwrap();
         assert!(notes.iter().all(|note| note.as_str().unwrap().contains("stood still")), "{outcome:#}");
         assert_sound(dir.as_ref());
@@ -158,7 +150,7 @@ fn what_is_asked_is_counted_and_kept() {
         manifest.contains("\"protocol\": \"mysql\"") || manifest.contains("\"protocol\":\"mysql\""),
         "{manifest}"
     );
-    // By a cursor: what has rows and what has none, an answer whose end comes with its last rows and one whose end comes alone.
+    // By a cursor: with and without rows; with the end of the answer beside the last rows and alone.
     let pieces = |rows: &str, fetch: &str| {
         server.ask(&["--count", "3", "--rows", rows, "--row-bytes", "3000", "--fetch-size", fetch])
     };
@@ -173,7 +165,7 @@ fn what_is_asked_is_counted_and_kept() {
         let outcome = server.ask(&["--count", "2", "--fetch-size", "10", "--query", query]);
         assert_eq!((&outcome["rows"], &outcome["turns"]), (&rows.into(), &turns.into()), "{outcome:#}");
     }
-    // Values of 16 MiB and more go on in the next packet.
+    // Values of 16 MiB and more take several packets.
     let long = [
         "--count",
         "1",
@@ -182,11 +174,11 @@ fn what_is_asked_is_counted_and_kept() {
         "SELECT REPEAT('x', 16777216), 1 UNION ALL SELECT 'y', 2; SELECT 3",
     ];
     assert_eq!(server.ask(&long)["rows"], 3);
-    // A connection that was set up and left would be an error of this host, and somebody's alarm.
+    // MariaDB would count a connection without a login as an error.
     let log = server.log();
     let aborted: Vec<_> = log.lines().filter(|line| line.contains("Aborted connection")).collect();
     assert!(aborted.is_empty(), "{aborted:#?}");
-    // Nothing was changed: the server's own setting, of which a session's is another.
+    // The session is read-only, and the server's own setting is unchanged.
     assert_eq!(
         server.ask(&["--count", "1", "--query", "SELECT 1 FROM DUAL WHERE @@GLOBAL.tx_read_only"])["rows"],
         0
@@ -194,7 +186,7 @@ fn what_is_asked_is_counted_and_kept() {
 }
 
 #[test]
-fn password_and_stdin_query_are_not_recorded() {
+fn mariadb_password_and_stdin_query_are_unrecorded() {
     let Some(server) = Mariadb::start() else { return };
     let dir = server.home.path().join("kept");
     let url = server.url().replace("owner@", &format!("owner:{PASSWORD}@"));
@@ -211,7 +203,7 @@ fn password_and_stdin_query_are_not_recorded() {
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(b"SELECT 'pr1vate'").unwrap();
-    let out = crate::support::ended(child);
+    let out = ended(child);
     let told = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success() && told.contains("give it by MYSQL_PWD"), "{told}");
     for file in std::fs::read_dir(&dir).unwrap() {
@@ -224,15 +216,13 @@ fn password_and_stdin_query_are_not_recorded() {
 }
 
 #[test]
-fn what_is_wrong_is_one_line() {
+fn mariadb_errors_are_one_line() {
     let Some(server) = Mariadb::start() else { return };
     let line = |arguments: &[&str], code| refused(&server.sql(arguments).output().unwrap(), code);
     for (query, says) in [
         ("SELEC\n1", "error 1064"),
         ("SELECT * FROM nothere", "(42S02); mend the query"),
-        // Several statements are for --simple.
         ("SELECT 1; SELECT 2", "error 1064"),
-        ("LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE shop.x", "fathom sends no file of this host"),
     ] {
         let line = line(&["--query", query], 1);
         assert!(line.contains(says), "{query}: {line}");
@@ -242,14 +232,12 @@ fn what_is_wrong_is_one_line() {
         parameters.contains("parameters (2 of ?)") && parameters.contains("write the values"),
         "{parameters}"
     );
-    assert!(line(&["--packet-size", "4096"], 2).contains("mssql://"));
-    assert!(line(&["--row-bytes", "2G"], 2).contains("1 GiB"));
     assert!(line(&["--row-bytes", "17M"], 2).contains("max_allowed_packet of 16777216"));
-    // What the query before had is of no table, and nothing of its session stays.
+    // An empty answer has no rows.
     assert_eq!(server.ask(&["--count", "2", "--query", "SELECT 1 FROM DUAL WHERE FALSE"])["rows"], 0);
 }
 
-/// By what a query of ten million rows needs more than one of a thousand.
+/// The run's peak memory with a thousand rows, and with ten million.
 #[test]
 fn ten_million_rows_need_no_memory() {
     let Some(server) = Mariadb::start() else { return };
@@ -261,7 +249,7 @@ fn ten_million_rows_need_no_memory() {
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let line = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
-        // As many as were asked for, once or more often.
+        // As many rows as were asked for, or a multiple.
         let came = line
             .split(' ')
             .collect::<Vec<_>>()
@@ -269,7 +257,7 @@ fn ten_million_rows_need_no_memory() {
             .find_map(|two| two[1].starts_with("rows").then(|| two[0].parse::<u64>().ok()).flatten());
         assert!(came.is_some_and(|came| came >= rows.parse().unwrap()), "{line}");
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-        crate::support::signal(&child, "INT");
+        signal(&child, "INT");
         child.wait().unwrap();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
@@ -279,26 +267,22 @@ fn ten_million_rows_need_no_memory() {
 }
 
 #[test]
-fn killed_server_or_session_leaves_recording_sound() {
+fn killed_mariadb_leaves_recording_sound() {
     let Some(mut server) = Mariadb::start() else { return };
     for by_word in [true, false] {
         let dir = server.home.path().join(format!("kept-{by_word}"));
-        let mut command =
-            server.sql(&["--rows", "1000000000", "--think", "1us", "--record", dir.to_str().unwrap()]);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let under_way = "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE = 'Writing to net'";
-        wait_for("a server that sends", || {
-            (server.ask(&["--count", "1", "--query", under_way])["rows"] == 1).then_some(())
-        });
+        let rows = ["--rows", "1000000000", "--think", "1us", "--record", dir.to_str().unwrap()];
+        let child = begun(server.sql(&rows));
+        server.wait_for_sessions(1, "STATE = 'Writing to net'");
         if by_word {
-            // Its state changes from row to row: by what it was asked it is found at any moment.
+            // Its state changes from row to row; its query does not.
             let kill = "BEGIN NOT ATOMIC FOR one IN (SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT REPEAT%') \
                         DO KILL one.ID; END FOR; END";
             server.ask(&["--count", "1", "--query", kill]);
         } else {
             server.kill();
         }
-        let line = refused(&crate::support::ended(child), 1);
+        let line = refused(&ended(child), 1);
         assert!(line.contains("query 1 has no whole answer"), "{line}");
         assert_sound(&dir);
         assert!(dir.join("queries-00000.parquet").is_file());
@@ -306,55 +290,42 @@ fn killed_server_or_session_leaves_recording_sound() {
 }
 
 #[test]
-fn ctrl_c_cancels_query_and_prints_summary() {
+fn ctrl_c_cancels_mariadb_query() {
     let Some(server) = Mariadb::start() else { return };
-    let child =
-        server.sql(&["--json", "--query", "SELECT 7, SLEEP(600)"]).stdout(Stdio::piped()).spawn().unwrap();
-    let sleeping = || {
-        let asleep = "SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep'";
-        server.ask(&["--count", "1", "--query", asleep])["rows"] == 1
-    };
-    wait_for("a query that sleeps", || sleeping().then_some(()));
-    crate::support::signal(&child, "INT");
-    let outcome = result(&crate::support::ended(child));
+    let asleep = "STATE = 'User sleep'";
+    let child = begun(server.sql(&["--query", "SELECT 7, SLEEP(600)"]));
+    server.wait_for_sessions(1, asleep);
+    signal(&child, "INT");
+    let outcome = result(&ended(child));
     assert_eq!(outcome["queries"], 1, "{outcome:#}");
-    assert!(!sleeping(), "the server still works on it");
-    // What was cut short is an error of the query, or the end of its sleep: none of the server's failures.
+    assert_eq!(server.sessions(asleep), 0, "the server still works on it");
+    // The end of its sleep, or an error: not a failure of the server.
     assert_eq!(outcome["failures"], json!({}), "{outcome:#}");
     // In the middle of rows it is an error.
-    let mut command = server.sql(&["--json", "--rows", "1000000000"]);
-    let child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let under_way = "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND INFO LIKE 'SELECT REPEAT%'";
-    wait_for("a query under way", || {
-        (server.ask(&["--count", "1", "--query", under_way])["rows"] == 1).then_some(())
-    });
-    crate::support::signal(&child, "INT");
-    let outcome = result(&crate::support::ended(child));
+    let child = begun(server.sql(&["--rows", "1000000000"]));
+    server.wait_for_sessions(1, "COMMAND = 'Query' AND INFO LIKE 'SELECT REPEAT%'");
+    signal(&child, "INT");
+    let outcome = result(&ended(child));
     let counts = ["queries", "failed", "cancelled"].map(|name| outcome[name].as_u64().unwrap());
     assert_eq!(counts, [1, 0, 1], "{outcome:#}");
     assert!(outcome["notes"].as_array().unwrap().contains(&json!("query 1 was ended by you")), "{outcome:#}");
 }
 
-/// A user who has all the sessions that he may have: KILL QUERY needs one more, and is refused. Ctrl-C ends the query at once all the
-/// same, by closing its session, and says so; a server that sends rows notices.
+/// KILL QUERY needs one session more than the user may have. Ctrl-C closes the query's session instead; the server notices as it
+/// sends rows.
 #[test]
 fn session_is_closed_when_cancel_is_refused() {
     let Some(server) = Mariadb::start() else { return };
     let few = format!("CREATE USER few IDENTIFIED BY '{PASSWORD}' WITH MAX_USER_CONNECTIONS 3");
     server.ask(&["--count", "1", "--query", &few]);
-    let arguments = ["--json", "--rows", "1000000000"];
-    let mut command = sql(Command::new(FATHOM), &server.url_of("few", ""), &arguments);
-    let child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let sessions = |of: &str| {
-        let ask = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'few'{of}");
-        server.ask(&["--count", "1", "--query", &ask])["rows"].as_u64().unwrap()
-    };
-    wait_for("a query under way, one that looks and one that pings", || {
-        let is_asked = sessions(" AND COMMAND = 'Query' AND INFO LIKE 'SELECT REPEAT%'") == 1;
-        (is_asked && sessions("") == 3).then_some(())
+    let child = begun(sql(Command::new(FATHOM), &server.url_of("few", ""), &["--rows", "1000000000"]));
+    wait_for("the query, the observer and the session of round trips", || {
+        let is_asked =
+            server.sessions("USER = 'few' AND COMMAND = 'Query' AND INFO LIKE 'SELECT REPEAT%'") == 1;
+        (is_asked && server.sessions("USER = 'few'") == 3).then_some(())
     });
-    crate::support::signal(&child, "INT");
-    let outcome = result(&crate::support::ended(child));
+    signal(&child, "INT");
+    let outcome = result(&ended(child));
     assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &0.into()), "{outcome:#}");
     assert_eq!(outcome["cancelled"], 1, "{outcome:#}");
     let notes = outcome["notes"].to_string();
@@ -363,12 +334,12 @@ fn session_is_closed_when_cancel_is_refused() {
         notes.contains(told) && notes.contains("error 1226") && notes.contains("its session was closed"),
         "{notes}"
     );
-    wait_for("the server to notice", || (sessions("") == 0).then_some(()));
+    server.wait_for_sessions(0, "USER = 'few'");
 }
 
-/// 20 ms there and back; then what the client does, and what the server does.
+/// A round trip of 20 ms; then the client's work, and the server's.
 #[test]
-fn delay_on_the_path_is_the_paths() {
+fn delay_before_mariadb_is_the_paths() {
     let Some(fabric) = far("10.91.2.4", "10.91.2.5") else { return };
     let Some(server) = Mariadb::start_with("10.91.2.5", &[], |program| fabric.exec("there", program)) else {
         return;
@@ -383,14 +354,14 @@ fn delay_on_the_path_is_the_paths() {
     assert!(small["path_ns"]["p50"].as_f64() >= Some(20e6), "{small:#}");
     is(&ask(&["--count", "5", "--query", "SELECT SLEEP(0.3)"]), "server");
     is(&ask(&["--count", "3", "--rows", "200", "--think", "2ms"]), "client");
-    // A statement that is prepared, a cursor, and eleven pieces.
+    // One round trip prepares, one executes, and eleven fetch.
     let pieces = ask(&["--count", "5", "--rows", "1000", "--fetch-size", "100"]);
     is(&pieces, "path");
     assert_eq!(pieces["turns"], 13);
     assert!(pieces["path_ns"]["p50"].as_f64() >= Some(13.0 * 20e6), "{pieces:#}");
 }
 
-/// The server ends the session of whoever sends more than it takes, mostly without a word: "KILL, or idle, or a crash" (a stranger).
+/// The server ends a session that sends more, mostly without a message.
 #[test]
 fn query_above_max_allowed_packet_is_explained() {
     let Some(server) = Mariadb::start() else { return };
@@ -408,4 +379,47 @@ fn query_above_max_allowed_packet_is_explained() {
             "{bytes}: {told}"
         );
     }
+}
+
+const PROCEDURES: [&str; 6] = [
+    "CREATE TABLE shop.numbers (n INT, body VARCHAR(100))",
+    "INSERT INTO shop.numbers SELECT seq, REPEAT('x', 100) FROM seq_1_to_95",
+    "CREATE PROCEDURE shop.all_of_them() SELECT * FROM shop.numbers",
+    "CREATE PROCEDURE shop.twice() BEGIN SELECT * FROM shop.numbers; SELECT n FROM shop.numbers LIMIT 5; END",
+    "CREATE PROCEDURE shop.nothing() SET @done = 1",
+    "CREATE PROCEDURE shop.fails() BEGIN SELECT * FROM shop.numbers; SELECT * FROM shop.nothere; END",
+];
+
+/// A procedure's rows come at once, and by a cursor.
+#[test]
+fn procedure_is_called_with_cursor() {
+    let Some(server) = Mariadb::start() else { return };
+    for statement in PROCEDURES {
+        server.ask(&["--count", "1", "--query", statement]);
+    }
+    let no_cursor = "the server opened no cursor for this query";
+    for (how, turns) in [(&[][..], 1), (&["--fetch-size", "10"], 2), (&["--fetch-size", "1000"], 2)] {
+        for (procedure, rows) in [("all_of_them", 95), ("twice", 100), ("nothing", 0)] {
+            let query = format!("CALL shop.{procedure}()");
+            let outcome = server.ask(&[how, &["--count", "3", "--query", &query]].concat());
+            // With a cursor the rows come when the statement is executed, and none is fetched.
+            assert_eq!(
+                (&outcome["rows"], &outcome["turns"]),
+                (&json!(3 * rows), &json!(turns)),
+                "{how:?} {query}"
+            );
+            let notes = outcome["notes"].to_string();
+            assert_eq!(notes.contains(no_cursor), turns == 2 && rows > 0, "{how:?} {query}: {notes}");
+        }
+        let out = server.sql(&[how, &["--query", "CALL shop.fails()"]].concat()).output().unwrap();
+        let told = refused(&out, 1);
+        assert!(told.contains("error 1146") && told.contains("mend the query"), "{how:?}: {told}");
+    }
+    // A query with a cursor is fetched.
+    let fetched =
+        server.ask(&["--count", "3", "--fetch-size", "10", "--query", "SELECT * FROM shop.numbers"]);
+    assert!(fetched["turns"].as_u64() > Some(9), "{fetched:#}");
+    assert!(!fetched["notes"].to_string().contains(no_cursor), "{fetched:#}");
+    let swept = server.ask(&["--count", "4", "--fetch-size", "0,10", "--query", "CALL shop.all_of_them()"]);
+    assert!(swept["notes"].to_string().contains(no_cursor), "{swept:#}");
 }

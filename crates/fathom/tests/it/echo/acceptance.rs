@@ -1,0 +1,3 @@
+//! Floods of twenty seconds against a reflector in a namespace.
+
+mod floods;

@@ -1,0 +1,3 @@
+//! Searches against peers whose kernel acknowledges while the application does not answer: each waits for many seconds.
+
+mod unanswered;
