@@ -94,6 +94,7 @@ def test_partial_lab_is_priced_and_resumed(cloud):
     assert "ask the cloud for more processors" in said
     assert "4 things of 3 kinds are there: 0.10 to 0.15 $ an hour" in said
     assert "`fathom cloud up azure-zones` goes on from here" in said
+    assert "make it: `fathom cloud up azure-zones`" in cloud("run", code=1)
     cloud.set("fail", "{}")
     # What was agreed to is not asked about again; the keys are.
     said = cloud("up", code=1)
@@ -149,3 +150,5 @@ def test_refused_login_makes_nothing_and_hides_secret(cloud):
     files = [p.read_bytes() for p in cloud.place.rglob("*") if p.is_file()]
     assert SECRET.encode() not in b"".join([said.encode(), *files])
     assert [*cloud.things.iterdir()] == []
+    cloud("down")
+    assert not cloud.place.exists()

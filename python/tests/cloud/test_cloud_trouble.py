@@ -8,15 +8,6 @@ import pytest
 from fathometer.cloud.trouble import advice
 from support.lab_of_namespaces import GIVEN, SECRET, SERVER
 
-# As azurerm, aws and google print them (their issue trackers).
-QUOTA = (
-    "creating Linux Virtual Machine: unexpected status 409 (409 Conflict) with error: OperationNotAllowed\n"
-    "Operation could not be completed as it results in exceeding approved standardDSv5Family Cores quota."
-)
-SIZE = (
-    "creating Linux Virtual Machine: unexpected status 409 with error: SkuNotAvailable\nThe requested size "
-    "for resource is currently not available in location 'uksouth' zones '2'."
-)
 LOGIN = (
     "building account: could not acquire access token to parse claims\nclientCredentialsToken: received HTTP "
     f"status 401 with response: AADSTS7000215: Invalid client secret provided: {SECRET}"
@@ -37,54 +28,6 @@ def no_secret(person, said):
     assert SECRET not in said
     holding = [p for p in person.place.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
     assert holding == []
-
-
-@pytest.mark.acceptance
-@pytest.mark.usefixtures("without_hosts")
-@pytest.mark.parametrize(
-    ("words", "remedy"), [(QUOTA, "ask the cloud for more processors"), (SIZE, "name another size")]
-)
-def test_cloud_refusal_is_quoted_and_partial_lab_removed(person, words, remedy):
-    (person.cloud / "fail").write_text(json.dumps({SERVER: words}))
-    said = person.up(code=1)
-    assert words.split("\n")[1] in said
-    assert remedy in said
-    assert "4 things of 3 kinds are there: 0.10 to 0.15 $ an hour" in said
-    assert "`fathom cloud down azure-zones` removes it" in said
-    assert "`fathom cloud up azure-zones` goes on from here" in said
-    assert "make it: `fathom cloud up azure-zones`" in person(*person.run_words(), code=1)
-    assert "nothing of it is left" in person("down", "azure-zones", "--yes")
-    person.nothing_is_left()
-
-
-@pytest.mark.acceptance
-@pytest.mark.usefixtures("without_hosts")
-def test_up_resumes_after_quota_without_duplicates(person):
-    (person.cloud / "fail").write_text(json.dumps({SERVER: QUOTA}))
-    person.up(code=1)
-    (person.cloud / "fail").unlink()
-    # What was agreed to is not asked about again.
-    said = person("up", "azure-zones", code=1)
-    assert "going on: 1 thing to be made" in said
-    assert "[1/1]" in said
-    assert "the hosts' keys, as they came over the network" in said
-    assert "nobody answered" in said
-    assert "5 things of 3 kinds are there" in person("up", "azure-zones", "--yes")
-    person("down", "azure-zones", "--yes")
-    person.nothing_is_left()
-
-
-@pytest.mark.acceptance
-@pytest.mark.usefixtures("without_hosts")
-def test_a_login_that_is_refused(person):
-    (person.cloud / "no-login").write_text(LOGIN)
-    said = person.up(code=1)
-    assert "AADSTS7000215: Invalid client secret provided: [ARM_CLIENT_SECRET]" in said
-    assert "log in again (`az login`" in said
-    assert "nothing of it exists" in said
-    no_secret(person, said)
-    person("down", "azure-zones")
-    person.nothing_is_left()
 
 
 @pytest.mark.acceptance
@@ -216,17 +159,6 @@ def test_two_at_once_are_refused(person):
     (person.cloud / "hold").unlink()
     process.communicate()
     assert process.returncode == 0
-
-
-@pytest.mark.acceptance
-@pytest.mark.usefixtures("without_hosts")
-def test_down_fails_when_cloud_cannot_be_queried(person):
-    person.up()
-    (person.cloud.parent / "bin/az").unlink()
-    said = person("down", "azure-zones", "--yes", code=1)
-    assert "`az` is not installed; look yourself: az group list --tag fathom-lab=fathom-zones" in said
-    assert "nothing of it is left" in person("down", "azure-zones", "--by-state")
-    person.nothing_is_left()
 
 
 @pytest.mark.parametrize(

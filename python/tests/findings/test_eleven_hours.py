@@ -18,11 +18,12 @@ from fathometer.findings.analyse import analyse
 from support.programs import ROOT, fathom
 
 
-@pytest.fixture(scope="module")
-def eleven(tmp_path_factory):
+# The article has a sample a second.
+@pytest.fixture(scope="module", params=["3s", pytest.param("1s", marks=pytest.mark.acceptance)])
+def eleven(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("eleven") / "run"
     scenario = ROOT / "scenarios" / "azure-eleven-hours.toml"
-    command = [fathom(), "fabric", "simulate", str(scenario), "--record", str(directory)]
+    command = [fathom(), "fabric", "simulate", scenario, "--every", request.param, "--record", directory]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return directory
 

@@ -92,13 +92,18 @@ def made(tmp_path_factory):
     return SimpleNamespace(root=root, recordings=root / "recordings", told=told, reports={})
 
 
-def report(made, *options):
-    """Made once of the same options: the recordings stay as they are."""
+def reported(made, *options):
+    """The JSON as text and the Markdown; made once of the same options."""
     if options not in made.reports:
-        ended = run("report", made.recordings, "--json", "-", *options)
+        file = made.root / "report.json"
+        ended = run("report", made.recordings, "--json", file, "--markdown", "-", *options)
         assert ended.returncode == 0, ended.stderr
-        made.reports[options] = ended.stdout
-    return json.loads(made.reports[options])
+        made.reports[options] = file.read_text(), ended.stdout
+    return made.reports[options]
+
+
+def report(made, *options):
+    return json.loads(reported(made, *options)[0])
 
 
 def test_the_schema_describes_all_of_it(made):
@@ -202,7 +207,7 @@ def test_policy_report_has_no_path_sections(made, tmp_path):
         assert value[name] == [], name
     assert {a["topic"] for a in value["advice"]} <= {"breaker"}
     page, text = tmp_path / "r.html", tmp_path / "r.md"
-    assert run("report", made.recordings, "-o", page, "--markdown", text).returncode == 0
+    assert run("report", made.recordings / "run-1", "-o", page, "--markdown", text).returncode == 0
     for words in (re.sub(r"<[^>]*>", " ", page.read_text()), text.read_text()):
         assert "Policies compared" in words
         assert "What became of requests" in words
@@ -211,7 +216,7 @@ def test_policy_report_has_no_path_sections(made, tmp_path):
 
 
 def test_report_names_the_best_policy_and_why(made):
-    words = run("report", made.recordings, "--weigh", "latency", "--markdown", "-").stdout
+    _, words = reported(made, "--weigh", "latency")
     best = next(p for p in made.told["latency"]["policies"] if p["rank"] == 1)["name"]
     assert f"{best} did best by how long callers waited (p99)" in words
     assert "over 4 repetitions" in words
@@ -235,10 +240,10 @@ def test_samples_and_applications_stay_separate(made, tmp_path):
     """A recording of a path that lies beside is reported as if it were alone."""
     write(tmp_path / "samples", lognormal_ns(1, 400))
     alone = json.loads(run("report", tmp_path / "samples", "--json", "-").stdout)
-    both = json.loads(run("report", tmp_path / "samples", made.recordings, "--json", "-").stdout)
+    both = json.loads(run("report", tmp_path / "samples", made.recordings / "run-1", "--json", "-").stdout)
     assert both["scenarios"] == alone["scenarios"]
     assert both["findings"] == alone["findings"]
-    assert len(both["applications"]) == RUNS * len(POLICIES)
+    assert len(both["applications"]) == len(POLICIES)
 
 
 def test_round_trips_of_tries_are_not_compared(made):
@@ -256,13 +261,13 @@ def test_changes_refuses_client_recordings(made):
 
 
 def test_rollup_names_the_applications_left_out(made, tmp_path):
-    alone = run("rollup", made.recordings, "--output", tmp_path / "none")
+    alone = run("rollup", made.recordings / "run-1", "--output", tmp_path / "none")
     assert alone.returncode == 1
     assert "`fathom report` reads them as they are" in alone.stderr
     write(tmp_path / "samples", lognormal_ns(1, 400))
-    both = run("rollup", tmp_path / "samples", made.recordings, "--output", tmp_path / "some")
+    both = run("rollup", tmp_path / "samples", made.recordings / "run-1", "--output", tmp_path / "some")
     assert both.returncode == 0
-    assert f"{RUNS * len(POLICIES)} recordings of applications under policies left out" in both.stderr
+    assert f"{len(POLICIES)} recordings of applications under policies left out" in both.stderr
 
 
 def test_an_unknown_weight_is_wrong_usage(made):
@@ -318,14 +323,15 @@ def test_missing_repetitions_are_named():
 
 def test_truncated_events_exclude_the_run(made, tmp_path):
     """A copy that broke off at a line's end looked whole, and its policy better for what it had lost."""
-    shutil.copytree(made.recordings, tmp_path / "r")
+    for name in ("run-1", "run-2"):
+        shutil.copytree(made.recordings / name, tmp_path / "r" / name)
     events = tmp_path / "r" / "run-2" / "patient" / "way" / "events.jsonl"
     lines = events.read_bytes().splitlines(keepends=True)
     events.write_bytes(b"".join(lines[: len(lines) // 2]))
     file = tmp_path / "r.json"
     ended = run("report", tmp_path / "r", "--json", file, "--markdown", "-")
     (mine,) = json.loads(file.read_text())["policies"]
-    assert {p["name"]: p["runs"] for p in mine["policies"]} == {n: RUNS - (n == "patient") for n in POLICIES}
+    assert {p["name"]: p["runs"] for p in mine["policies"]} == {n: 2 - (n == "patient") for n in POLICIES}
     assert (mine["left_out"], mine["paired"]) == (1, False)
     assert "part of it cannot be read" in ended.stdout
 

@@ -12,7 +12,7 @@ from support.alike import false_verdicts, measured, versus
 from support.generators import BY_NAME
 from support.tiers import repeated
 
-FEW_OR_MANY = repeated("trials", 8, 40)
+FEW_OR_MANY = repeated("trials", 5, 40)
 
 
 def most(trials):

@@ -15,7 +15,7 @@ from support.generators import BY_NAME, GENERATORS, ar, coverage, ns, shipped
 
 QUICK = ("independent lognormal", "AR 0.8", "two values", "zeros", "far and narrow")
 ROWS = [
-    *((name, 8) for name in QUICK),
+    *((name, 6) for name in QUICK),
     *(pytest.param(g.name, 30, marks=pytest.mark.acceptance) for g in GENERATORS),
 ]
 

@@ -247,8 +247,8 @@ class Person:
 
 def inside(machine, program, *words, env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE):
     """Starts a program of Python, as `python -c` does, in a machine's home."""
-    # In the background of a script an interrupt is ignored, by what is started there as well.
-    heard = ["env", "--default-signal=INT", f"--chdir={machine.home}"]
+    # In the background of a script, or below `nohup`, signals are ignored: by what is started there, too.
+    heard = ["env", "--default-signal=INT,HUP,TERM", f"--chdir={machine.home}"]
     return Inside(
         machine.enter(*heard, sys.executable, "-c", program, *words),
         env=env,
