@@ -82,7 +82,7 @@ def test_it_is_not_compared_with_itself(tmp_path, how):
     assert {tuple(sorted((c["a"], c["b"]))) for c in document["comparisons"]} == {("far", "near")}
 
 
-def test_many_copies_are_told_in_a_few_lines(tmp_path):
+def test_many_copies_are_reported_in_few_lines(tmp_path):
     for n in range(9):
         write(tmp_path / "a" / f"r{n}", lognormal_ns(n, 30), label=f"p{n}")
     shutil.copytree(tmp_path / "a", tmp_path / "b")

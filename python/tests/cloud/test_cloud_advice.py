@@ -115,7 +115,7 @@ def test_only_remaining_runs_must_fit_lab_lifetime(made, tmp_path, monkeypatch):
     _must_fit(work, file, output, quick=False)
 
 
-def test_a_price_that_nobody_knows_is_not_nothing():
+def test_unknown_price_is_not_zero():
     price = str(Price(0.0, 0.0, "2026-11-23", ("terraform_data",)))
     assert "0.00" not in price
     assert "not known" in price

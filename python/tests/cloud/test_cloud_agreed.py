@@ -38,7 +38,7 @@ def test_only_approved_settings_resume_partial_lab_unasked(person):
         (None, {"a": 1, "b": None, "expires": "1"}, False),
     ],
 )
-def test_other_settings_are_none_that_were_agreed_to(tmp_path, hours, values, same):
+def test_only_equal_settings_are_as_approved(tmp_path, hours, values, same):
     place = LabPlace(tmp_path)
     place.root.mkdir(parents=True)
     place.note("approved", hours="1h")

@@ -40,7 +40,7 @@ def made(cloud, region, lab):
 
 
 @pytest.mark.usefixtures("cloud")
-def test_the_account_of_the_login_is_told():
+def test_login_account_is_known():
     assert where.owner_now("aws") == ACCOUNT
 
 

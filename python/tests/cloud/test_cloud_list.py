@@ -64,7 +64,7 @@ def test_unusable_state_is_listed_as_contents_unknown(made, text, what):
     assert f"made, but terraform.tfstate {what}: what exists is not known, by an estimate" in said
 
 
-def test_a_state_of_another_lab_is_told(made):
+def test_state_of_another_lab_is_reported(made):
     """By what its things bear, where no lineage was noted; without a tag it may be this lab's."""
     bears = [{"attributes": {"tags": {"fathom-lab": "fathom-balancer"}}}]
     state = {"version": 4, "lineage": "one", "resources": [{"mode": "managed", "instances": bears}]}
@@ -246,7 +246,7 @@ def test_unmade_lab_with_missing_directory_is_dropped(tmp_path, listed):
     assert [entry.lab for entry in register.entries()[0]] == ["azure-nat"]
 
 
-def test_a_register_that_cannot_be_read_is_told(listed, tmp_path):
+def test_unreadable_register_is_reported(listed, tmp_path):
     (file,) = (tmp_path / "state/fathom/labs").iterdir()
     file.write_text('{"format": 1, "id"')
     assert f"{file}  cannot be read" in listed("list", code=1)
@@ -365,7 +365,7 @@ def test_empty_directory_is_shown_as_typed(listed, tmp_path):
     assert f"{tmp_path}/link/empty  holds no lab" in output
 
 
-def test_links_in_a_circle_are_told(listed, tmp_path):
+def test_symlink_loop_is_reported(listed, tmp_path):
     (tmp_path / "round").symlink_to("round")
     output = listed("list", "--directory", tmp_path / "round", code=1)
     assert "azure-nat  made" in output

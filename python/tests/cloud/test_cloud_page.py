@@ -48,7 +48,7 @@ def is_asked(call, *words):
     return True
 
 
-def test_nobodys_file_is_replaced_unasked(somebody):
+def test_foreign_file_is_replaced_after_confirmation(somebody):
     """Asked before anything is measured, which takes an hour; and once."""
     somebody.page.write_text("thesis")
     with pytest.raises(FathometerError, match="nobody answered"):

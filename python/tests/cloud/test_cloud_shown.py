@@ -44,7 +44,7 @@ def test_empty_tool_output_does_not_empty_state(down, made):
         assert f"tofu shows nothing of a state, and {made.state_file} names 1 thing" in said
 
 
-def test_what_a_wrapper_prints_is_told_as_that(down):
+def test_wrapper_output_is_not_json_error(down):
     for _ in range(2):
         assert "tofu show -json prints no object of JSON: using 1.12.6" in down("echo using 1.12.6; echo {}")
 
@@ -87,7 +87,7 @@ def test_next_down_removes_remaining_state(made, listed):
     assert not made.directory.exists()
 
 
-def test_a_full_disk_is_told_at_every_call():
+def test_full_disk_is_reported_by_every_call():
     with (
         pytest.raises(
             FathometerError, match=r"^cannot go on: lab/x: No space left on device; make room for it"

@@ -1,6 +1,5 @@
 """What goes wrong while a lab is made: the cloud's own words, what to do, what exists; and its removal."""
 
-import json
 import signal
 
 import pytest

@@ -62,7 +62,7 @@ def test_leftovers_are_queried_with_provider_cli():
     assert nothing_left(Where("gcp")).startswith("no host of it is left")
 
 
-def test_regions_that_nobody_named_are_asked_too(begun):
+def test_default_regions_are_searched(begun):
     """As defaults of variables, and as each thing of AWS says its own."""
     place = begun("aws")
     document, after, tag = planned(region="eu-west-2", other_region="eu-west-1")
@@ -132,7 +132,7 @@ def test_another_project_is_refused_once_something_was_made(begun):
         ("aws", {"arn": "arn:aws:ec2:eu-west-2:111111111111:instance/i-1"}),
     ],
 )
-def test_things_tell_where_they_are_if_nobody_did(begun, cloud, values):
+def test_resource_ids_name_the_owner(begun, cloud, values):
     place = begun(cloud)
     where.note_things(place, [Resource("a", "t", values)])
     expected = {"id": "s-1"} if cloud == "azure" else {"arn": "111111111111"}
@@ -204,7 +204,7 @@ def test_unreadable_set_aside_state_distrusts_older_state(person):
     assert "nothing of it is left" in person("down", "azure-zones", "--yes")
 
 
-def test_a_full_disk_is_told(begun, monkeypatch):
+def test_full_journal_disk_is_reported(begun, monkeypatch):
     place = begun("azure")
 
     def full(*_):

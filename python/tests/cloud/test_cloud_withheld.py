@@ -150,7 +150,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", [*NAMES, "SENTRY_DSN", "AZURE_STORAGE_CONNECTION_STRING", "db_pass"])
-def test_what_is_called_so_is_a_secret(name):
+def test_variable_name_marks_a_secret(name):
     assert Withheld({name: "correct-horse"}).text("said correct-horse") == f"said [{name}]"
 
 
@@ -166,7 +166,7 @@ def test_what_is_called_so_is_a_secret(name):
         "MY_KEY_FILE",
     ],
 )
-def test_what_only_sounds_so_is_none(name):
+def test_similar_variable_names_are_not_secret(name):
     assert Withheld({name: "/tmp/correct"}).text("said /tmp/correct") == "said /tmp/correct"
 
 

@@ -42,7 +42,7 @@ def test_single_query_is_counted(tmp_path):
     assert read(tmp_path / "r").counted.tolist() == [True]
 
 
-def test_another_recording_has_none(tmp_path):
+def test_other_recording_has_no_queries(tmp_path):
     write(tmp_path / "r", lognormal_ns(1, 10))
     assert read(tmp_path / "r") is None
 

@@ -117,7 +117,7 @@ def test_skus_are_of_today(planned):
     assert all(r["sku"].endswith("AZ") for r in of(resources, "virtual_network_gateway"))
 
 
-def test_nobody_logs_in_by_a_password(planned):
+def test_password_login_is_disabled(planned):
     _, resources, _ = planned
     for host in of(resources, "linux_virtual_machine"):
         assert host["disable_password_authentication"] is True
@@ -218,7 +218,7 @@ def test_every_factor_combination_gets_host_pair(lab):
 
 
 @pytest.mark.parametrize("lab", [of_root("azure", "placement")], indirect=True)
-def test_hosts_are_told_their_mtu(lab):
+def test_hosts_get_their_mtu(lab):
     resources, _ = lab.plan(factors={"mtu": [1500, 4000, 9000]})
     said = {}
     for host in of(resources, "linux_virtual_machine"):

@@ -55,7 +55,7 @@ def test_a_lab_is_planned_made_and_removed(cloud):
     assert list(cloud.place.parent.iterdir()) == []
 
 
-def test_who_says_no_pays_nothing(attached):
+def test_declined_lab_is_not_made(attached):
     _, err = attached("up", *GIVEN, code=1, answer="n\n")
     assert "nobody wanted it" in err
     assert "apply.started" not in attached.kinds()

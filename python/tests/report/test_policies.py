@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -82,13 +83,16 @@ def made(tmp_path_factory):
     for name, text in POLICIES.items():
         (root / f"{name}.toml").write_text(text)
         files += ["--as-client", root / f"{name}.toml"]
-    told = {}
-    for weigh in WEIGHS:
+
+    @cache
+    def told(weigh):
         where = ["--record", root / "recordings"] if weigh == "failed" else []
         command = [fathom(), "fabric", "simulate", root / "s.toml", *files, "--rate", "2"]
         command += ["--repeat", str(RUNS), "--weigh", weigh, "--json", *where]
         ended = subprocess.run(command, capture_output=True, text=True, check=True)
-        told[weigh] = json.loads(ended.stdout.splitlines()[0])
+        return json.loads(ended.stdout.splitlines()[0])
+
+    told("failed")
     return SimpleNamespace(root=root, recordings=root / "recordings", told=told, reports={})
 
 
@@ -131,7 +135,7 @@ def test_rows_reproduce_client_end_totals(made):
 
 @pytest.mark.parametrize("weigh", WEIGHS)
 def test_policies_are_ranked_as_the_simulation_ranks_them(made, weigh):
-    theirs = made.told[weigh]
+    theirs = made.told(weigh)
     (mine,) = report(made, "--weigh", weigh)["policies"]
     assert (mine["path"], mine["runs"], mine["weigh"], mine["paired"]) == ("way", RUNS, weigh, True)
     ranks = [{p["name"]: p["rank"] for p in of["policies"]} for of in (mine, theirs)]
@@ -217,7 +221,7 @@ def test_policy_report_has_no_path_sections(made, tmp_path):
 
 def test_report_names_the_best_policy_and_why(made):
     _, words = reported(made, "--weigh", "latency")
-    best = next(p for p in made.told["latency"]["policies"] if p["rank"] == 1)["name"]
+    best = next(p for p in made.told("latency")["policies"] if p["rank"] == 1)["name"]
     assert f"{best} did best by how long callers waited (p99)" in words
     assert "over 4 repetitions" in words
     assert "with 95 % confidence" in words

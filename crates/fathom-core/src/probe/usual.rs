@@ -156,7 +156,8 @@ impl Waited {
 impl LastSilence {
     /// The echo of a sample came. `next`: the sample that will be sent next. `usual_ns`: what a round trip takes at the most.
     pub(super) fn came(&mut self, now_ns: u64, seq: u64, rtt_ns: u64, next: u64, usual_ns: u64) -> Waited {
-        let held_up = self.duration_ns > FLOOR_NS && self.hold_up.held_up(now_ns, seq, Some(rtt_ns), usual_ns);
+        let held_up =
+            self.duration_ns > FLOOR_NS && self.hold_up.held_up(now_ns, seq, Some(rtt_ns), usual_ns);
         let behind = self.is_behind(now_ns, rtt_ns) || held_up && rtt_ns <= self.duration_ns;
         (self.sent_ns, self.came_ns) = (now_ns.saturating_sub(rtt_ns), now_ns);
         if behind {

@@ -279,7 +279,8 @@ fn unfinished_recording_says_so() {
 /// The run of the other tests lasts an hour by its wall clock.
 #[test]
 fn clock_steps_are_no_part_of_lengths() {
-    let step = |at_s: u64, by_s: i64| event(at_s * S, None, "clock.stepped", &json!({"step_ns": by_s * S as i64}));
+    let step =
+        |at_s: u64, by_s: i64| event(at_s * S, None, "clock.stepped", &json!({"step_ns": by_s * S as i64}));
     for (steps, lasted) in [
         (vec![step(10, 60)], "for 59m"),
         (vec![step(10, 3_600), step(20, -3_000)], "for 50m"),

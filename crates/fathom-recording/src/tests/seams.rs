@@ -253,7 +253,7 @@ fn law_holds(every: usize) {
 /// A recovery that is killed too is taken up by the next one.
 fn interrupted_recoveries_hold(every: usize) {
     let whole = run(&FaultyDisk::new(u64::MAX, Fault::Dead), "udp");
-    for sound in some_of(whole.before_the_seam..whole.behind_the_seam + 1, every, 0) {
+    for sound in some_of(whole.before_the_seam..=whole.behind_the_seam, every, 0) {
         for interrupted in (sound % 6..24).step_by(6) {
             let run = run(&FaultyDisk::new(sound, Fault::Dead), "udp");
             for dir in run.dirs() {

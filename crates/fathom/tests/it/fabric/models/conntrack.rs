@@ -295,7 +295,7 @@ mod acceptance {
             ]
         };
         together(&[&|| nat("silent", &drops, &[masquerade, SILENT, STRICT, &kernel], &ends('.')), &|| {
-            nat("one RST to whoever sends next", &model, &[masquerade, reset, STRICT, &kernel], &ends('R'))
+            nat("one RST to whoever sends next", &model, &[masquerade, reset, STRICT, &kernel], &ends('R'));
         }]);
     }
 

@@ -1,4 +1,4 @@
-//! The queries of `fathom sql` itself use PostgreSQL's own functions and operators, with any `search_path` of the user.
+//! The queries of `fathom sql` itself use `PostgreSQL`'s own functions and operators, with any `search_path` of the user.
 use crate::support::postgres::Postgres;
 
 /// A schema that comes before the server's own.
