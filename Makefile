@@ -117,7 +117,7 @@ acceptance: cargo python-dev ## what needs time, load, engines or peers; as root
 	scripts/test-summary.py slowest $(ACCEPTANCE_JUNIT); scripts/test-summary.py rates $(ACCEPTANCE_JUNIT); exit $$failed
 
 engines: python-dev ## the rollup by DuckDB and ClickHouse against the local scan, 50 random recordings
-	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py tests/dataset/test_layout.py
+	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest -m "acceptance or not acceptance" tests/dataset/test_engines.py tests/dataset/test_layout.py
 
 test-rust: cargo ## the Rust half's
 	cargo test $(QUIET) --workspace --locked --no-run
@@ -179,7 +179,7 @@ fuzz: cargo ## each fuzz target for FUZZ_SECONDS (60) on the nightly toolchain
 fuzz-python: cargo python-dev ## each importer, hosts' answers, study files, and recordings changed by chance, for FUZZ_SECONDS (60)
 	cargo build $(QUIET) --locked -p fathom
 	cd python && FATHOM=$$PWD/../target/debug/fathom FATHOM_FUZZ_SECONDS=$(FUZZ_SECONDS) FATHOM_MUTATIONS_SECONDS=$(FUZZ_SECONDS) \
-	  ../.venv/bin/pytest -s tests/dataset/test_fuzz_importers.py tests/study/test_fuzz_ssh_answers.py tests/study/test_fuzz_study_file.py tests/cli/test_mutated_recordings.py
+	  ../.venv/bin/pytest -s -m "acceptance or not acceptance" tests/dataset/test_fuzz_importers.py tests/study/test_fuzz_ssh_answers.py tests/study/test_fuzz_study_file.py tests/cli/test_mutated_recordings.py
 
 soak: cargo ## random faults in virtual time and, as root, real ones, and kills, others each round, for SOAK_SECONDS (3600)
 	@cargo build $(QUIET) --release --locked -p fathom

@@ -1,6 +1,6 @@
 """The rollup by one Ibis expression: bit-equal to the local scan on every engine.
 
-A few random recordings: by DuckDB in `make test`, by each engine in `make acceptance`; 50 by `make engines`.
+4 random recordings by `make acceptance`, 50 by `make engines`; cli/test_rollup_command.py has DuckDB alone.
 """
 
 import gc
@@ -48,10 +48,8 @@ def same(one, other):
 DROPS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
-MARKS = {"clickhouse": pytest.mark.acceptance, "spark": (pytest.mark.acceptance, DROPS)}
-
-
-@pytest.mark.parametrize("engine", [pytest.param(e, marks=MARKS.get(e, ())) for e in ENGINES])
+@pytest.mark.acceptance
+@pytest.mark.parametrize("engine", [pytest.param(e, marks=DROPS if e == "spark" else ()) for e in ENGINES])
 def test_engine_rollup_equals_local_scan(recordings, engine, tmp_path, monkeypatch):
     if engine == "spark":
         tool("java")

@@ -1,6 +1,7 @@
 """What a recording of `fathom sql` says of its queries, and what of it cannot be read."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -187,56 +188,38 @@ def test_rows_lost_to_full_disk_are_not_damage(tmp_path):
     assert read(tmp_path / "r").damage == ()
 
 
-@pytest.mark.parametrize("states", [True, False])
-@pytest.mark.parametrize("killed", [True, False])
-@pytest.mark.parametrize("number", [0, 1])
-def test_missing_file_is_damage_and_others_read(tmp_path, number, killed, states):
-    rows = [sure(n + 1, 2, 3) for n in range(6)]
-    recording(tmp_path / "r", rows, per_file=2, killed=killed, states=states)
-    known = read(tmp_path / "r")
-    assert (known.number, known.damage) == (6, ())
-    name = f"queries-{number:05}.parquet"
-    (tmp_path / "r" / name).unlink()
-    known = read(tmp_path / "r")
-    assert [(d.file, d.reason) for d in known.damage] == [(name, "it is missing")]
-    assert known.ordinals.tolist() == [n for n in range(6) if n // 2 != number]
-
-
-def test_missing_last_file_of_killed_run_is_damage(tmp_path):
-    recording(tmp_path / "r", [sure(1, 2, 3)] * 6, per_file=2, killed=True, states=True)
-    (tmp_path / "r" / "queries-00002.parquet").unlink()
-    assert [d.file for d in read(tmp_path / "r").damage] == ["queries-00002.parquet"]
-
-
-def test_unreadable_middle_file_hides_no_later_rows(tmp_path):
-    recording(tmp_path / "r", [sure(1, 2, 3)] * 6, per_file=2)
-    no_parquet(tmp_path / "r" / "queries-00001.parquet")
-    known = read(tmp_path / "r")
-    assert known.ordinals.tolist() == [0, 1, 4, 5]
-    (damage,) = known.damage
-    assert damage.file == "queries-00001.parquet"
-
-
-@pytest.mark.parametrize(
-    ("harm", "reason"),
-    [
-        (lambda file: forged(file, "bytes_sent", 5), "it should have "),
-        (lambda file: flipped(file, 100), "it does not have the checksum its event states"),
-    ],
-)
-def test_file_contradicting_its_event_is_not_counted(tmp_path, harm, reason):
-    recording(tmp_path / "r", [sure(1, 2, 3)] * 6, per_file=2, states=True)
-    harm(tmp_path / "r" / "queries-00001.parquet")
-    known = read(tmp_path / "r")
-    assert known.number == 4
-    (damage,) = known.damage
-    assert damage.reason.startswith(reason)
-
-
 def flipped(file, at):
     content = bytearray(file.read_bytes())
     content[at] ^= 1
     file.write_bytes(content)
+
+
+MISSING = "it is missing"
+ENDS = [{"killed": killed, "states": states} for killed in (True, False) for states in (True, False)]
+
+
+@pytest.mark.parametrize(
+    ("number", "harm", "reason", "how"),
+    [
+        *((number, Path.unlink, MISSING, how) for number in (0, 1) for how in ENDS),
+        # Without its event nothing says that a killed run had another file.
+        (2, Path.unlink, MISSING, {"killed": True, "states": True}),
+        (1, no_parquet, "", {}),
+        (1, lambda file: forged(file, "bytes_sent", 5), "it should have ", {"states": True}),
+        (1, lambda file: flipped(file, 100), "it does not have the checksum its event", {"states": True}),
+    ],
+)
+def test_harmed_file_is_damage_and_others_read(tmp_path, number, harm, reason, how):
+    recording(tmp_path / "r", [sure(n + 1, 2, 3) for n in range(6)], per_file=2, **how)
+    known = read(tmp_path / "r")
+    assert (known.number, known.damage) == (6, ())
+    name = f"queries-{number:05}.parquet"
+    harm(tmp_path / "r" / name)
+    known = read(tmp_path / "r")
+    (damage,) = known.damage
+    assert damage.file == name
+    assert damage.reason.startswith(reason)
+    assert known.ordinals.tolist() == [n for n in range(6) if n // 2 != number]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def few(monkeypatch):
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("at", [17_003, 17_026, 17_045])
-def test_a_change_is_told_at_its_sample(tmp_path, at):
+def test_change_is_placed_at_its_sample(tmp_path, at):
     # It was told at the beginning of its step, up to half a minute beside the truth, with what happened there
     # as its cause.
     rtt = lognormal_ns(1, SAMPLES, 1_000, sigma=0.05)

@@ -52,7 +52,7 @@ def blurred(server, path, client, ms, estimated=True):
         ([sure(0, 100, 0), *[sure(9, 1, 0)] * 9], "path", "high"),
     ],
 )
-def test_most_of_it_is_whose_time_it_is(tmp_path, rows, party, sure_):
+def test_party_with_most_time_is_the_verdict(tmp_path, rows, party, sure_):
     recording(tmp_path / "r", [sure(1, 1, 10**6), *rows])
     (one,) = known(tmp_path)
     assert (one.party, one.sure, one.counted) == (party, sure_, len(rows))
@@ -202,7 +202,7 @@ def test_server_count_includes_first_and_failed_queries(tmp_path):
     assert (of.low_ns, of.high_ns) == ({"path": 7, "client": 11}, {"path": 12, "client": 16})
 
 
-def test_without_a_count_there_is_none(tmp_path):
+def test_missing_count_stays_missing(tmp_path):
     for n, result in enumerate([None, {"server_counted": None}, {"server_counted": {"waits": "3"}}]):
         recording(tmp_path / str(n), [sure(1, 2, 3)], result=result)
     (one,) = known(tmp_path)

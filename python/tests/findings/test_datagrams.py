@@ -78,7 +78,7 @@ def one_way(directory, errors, forward=900_000, backward=100_000):
     return analysed(directory, 3, events, mode="stamp", columns=columns)
 
 
-def test_each_way_is_told_with_the_largest_bound(tmp_path):
+def test_each_direction_has_the_largest_bound(tmp_path):
     analysis = one_way(tmp_path / "r", (1 << 16, 1 << 17))
     (told,) = json.loads(as_text(analysis, "json"))["one_ways"]
     assert (told["forward_ns"], told["backward_ns"]) == (

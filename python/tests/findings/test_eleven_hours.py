@@ -85,7 +85,7 @@ def test_the_articles_table_is_rebuilt(eleven, analysis):
         assert ended.ending.placebos > 100
 
 
-def test_every_death_is_told(analysis):
+def test_every_death_is_a_finding(analysis):
     told = [f for f in analysis.findings if f.kind == "death"]
     assert {f.scenario for f in told} == {"same-zone", "cross-zone", "cross-region"}
     for finding in told:

@@ -38,7 +38,7 @@ def together(*findings):
     return len(incidents(numbered(findings))) == 1
 
 
-def test_freezes_that_do_not_overlap_are_told_each():
+def test_separate_freezes_are_separate_incidents():
     """At a sample a second, those of three reflectors within seven seconds were one, of the first's time."""
     folded = incidents(numbered([stall("a", 0, 1.5), stall("b", 3, 1.5), stall("c", 6, 1.5)]))
     assert [i.paths for i in folded] == [("a",), ("b",), ("c",)]

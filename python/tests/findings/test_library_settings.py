@@ -23,7 +23,7 @@ LIMITS = [
     *(n * MIN for n in (30, 31, 61, 121)),
     239 * S + 999 * values.MS,
 ]
-FEW = [3 * S, 7 * S, 10 * S, 100 * S, LIMITS[-1], 301 * S, 599 * S, 31 * MIN]
+FEW = [3 * S, 7 * S, 10 * S, 100 * S, LIMITS[-1], 301 * S]
 FEW_OR_ALL = repeated("limits", FEW, LIMITS)
 FILES = {
     "hikari": ("a.properties", "jdbcUrl=jdbc:postgresql://db1/shop\n{}\n"),

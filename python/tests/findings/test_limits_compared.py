@@ -47,7 +47,7 @@ def test_searches_with_different_traffic_are_not_compared(tmp_path):
     assert "idle, traffic from there alone each 30.0 s; 1 run" in text
 
 
-def test_an_unclear_search_is_never_told_as_none(tmp_path):
+def test_unclear_search_is_never_no_limit(tmp_path):
     """A report began with "none up to 7.86 s" of a path whose search was unclear, and of another's limit."""
     unclear(tmp_path / "unclear", 7.86, 8.24)
     runs(tmp_path / "found", (55.5, 56.9))

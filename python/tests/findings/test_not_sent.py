@@ -14,7 +14,7 @@ SECOND = 1_000_000_000
     ("reason", "told"),
     [("unconnected", "there was no connection"), ("late", "this process did not run in time")],
 )
-def test_who_did_it(tmp_path, reason, told):
+def test_unsent_samples_name_their_reason(tmp_path, reason, told):
     """Of samples that had no connection it was said, surely, that this host could not keep the schedule."""
     at = START + 30 * SECOND
     skipped = {"kind": "schedule.overrun", "skipped": 20, "behind_ns": 20 * SECOND, "reason": reason}

@@ -69,7 +69,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("what", DIFFERENT)
-def test_what_the_user_told_apart_is_not_pooled(tmp_path, what):
+def test_paths_the_user_distinguishes_stay_separate(tmp_path, what):
     one, other, told = DIFFERENT[what]
     recorded(tmp_path, "one", **one)
     recorded(tmp_path, "two", **other)
@@ -104,7 +104,7 @@ def test_rollup_keeps_hosts_separate(tmp_path):
     assert len(scenarios(open_recordings([tmp_path / "rolled"]))) == 2
 
 
-def test_marks_are_the_first_thing_that_is_said(tmp_path):
+def test_marks_come_before_all_figures(tmp_path):
     """A report of emulated or quick runs read like any other."""
     recorded(tmp_path, "fast", path={"from": "a", "tags": {"quick": "true"}}, marks=["emulated"])
     recorded(tmp_path, "slow", median=2000, path={"from": "b"}, simulated={"scenario": "x", "seed": 1})

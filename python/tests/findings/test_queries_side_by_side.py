@@ -29,7 +29,7 @@ def one(tmp_path_factory):
         ),
     ],
 )
-def test_paths_that_are_alike_are_seldom_told_apart(one, runs, count, trials):
+def test_equal_paths_rarely_differ(one, runs, count, trials):
     """At 5 % the bound is exceeded twice in a thousand times; docs/statistics.md has longer series."""
     differ, held, _ = counted(one, 1.0, trials, count, runs, seed=11)
     most = binom.ppf(0.998, trials, 0.05)

@@ -43,7 +43,7 @@ def test_the_fit_finds_the_cost_of_a_byte(analysis):
     assert found.sweep.lines[0].per_byte == pytest.approx(100, rel=0.1)
 
 
-def test_nothing_that_is_told_over_time_is_pooled(analysis):
+def test_figures_over_time_are_not_pooled(analysis):
     found, size, rtt = analysis
     shown = envelopes.answered(found.recordings)
     assert [part.selection.size for part in shown] == SIZES.tolist()
@@ -71,6 +71,6 @@ def test_mixed_sizes_give_no_end_segments(tmp_path):
     assert found.ends == ()
 
 
-def test_what_happened_to_the_recording_is_told_once(analysis):
+def test_recording_events_are_reported_once(analysis):
     found, _, _ = analysis
     assert [f.kind for f in found.findings].count("interrupted") == 1

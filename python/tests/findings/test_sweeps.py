@@ -170,7 +170,7 @@ def test_a_recording_of_an_earlier_version_is_read(tmp_path):
     assert (one.queries.damage, one.queries.number, one.queries.settings.tolist()) == ((), 3, [-1] * 3)
 
 
-@repeated("number", 150, 2_000)
+@repeated("number", 80, 2_000)
 @pytest.mark.parametrize("rounds", [20, 60])
 def test_without_any_difference_none_is_shown(rounds, number):
     """At most 5 % of sweeps of four equal settings show a difference: 3 to 4 % by the binomial distribution

@@ -67,7 +67,7 @@ def test_single_late_answers_are_no_finding(tmp_path, late):
     assert told(tmp_path, path=rtt)[1] == {}
 
 
-def test_a_time_out_near_the_median_is_nobodys(tmp_path):
+def test_timeout_near_the_median_is_not_evaluated(tmp_path):
     """A path of 60 ms: 100 ms is no time-out for it, and what exceeds that is its usual spread."""
     _, by_path = told(tmp_path, far=lognormal_ns(1, SENT, 60_000, 0.3))
     assert by_path == {}

@@ -58,6 +58,6 @@ def test_first_retry_after_outage_meets_deadline(outage, data):
     assert at + values.TRY_NS <= p.deadline_ns
 
 
-def test_nobody_waits_for_an_outage_of_hours():
+def test_hours_of_outage_get_no_retries():
     assert values.patience(0) is None
     assert values.patience(11 * 60 * S) is None

@@ -62,5 +62,5 @@ def test_positive_interval_never_starts_below_zero(low, high):
         (words.often(1), "once"),
     ],
 )
-def test_it_reads_as_a_person_writes(text, expected):
+def test_texts_read_as_people_write_them(text, expected):
     assert text == expected

@@ -8,7 +8,7 @@ import pytest
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
 from fathometer.report import drawing
-from fathometer.report import write as writing
+from support.pages import write_drawn
 from support.postgres import postgres
 from support.recordings import START, UNANSWERED, lognormal_ns, write
 
@@ -53,10 +53,7 @@ def report(tmp_path_factory):
     analysis = analyse(open_recordings([root / "recordings"]))
     files = {"html": root / "r.html", "markdown": root / "r.md", "machine": root / "r.json"}
     page = drawing.draw(analysis)
-    with pytest.MonkeyPatch.context() as patch:
-        # Drawing takes most of the time of a report.
-        patch.setattr(drawing, "draw", lambda *_: page)
-        writing.write(analysis, **files)
+    write_drawn(page, **files)
     return SimpleNamespace(root=root, sent=sent, analysis=analysis, page=page, **files)
 
 

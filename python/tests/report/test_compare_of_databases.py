@@ -1,12 +1,16 @@
-"""`fathom compare` of real recordings: what a query takes over the other path."""
+"""`fathom compare`: what a query takes over the other path."""
 
 import json
 import os
 import subprocess
 
+import pytest
+
 from support.command_line import run
 from support.postgres import ask
 from support.programs import LIMIT, fathom
+from support.queries import MS, recording, sure
+from support.recordings import START, lognormal_ns, write
 
 
 def _probed(url, directory):
@@ -22,12 +26,29 @@ def _probed(url, directory):
     )
 
 
-def test_comparison_predicts_queries_over_other_path(database, tmp_path):
+def _written(directory):
+    """Queries of 11 round trips over two paths, and round trips over a third."""
+    for at, (name, rtt) in enumerate({"here": MS, "there": 2 * MS}.items()):
+        split = {"turns": 11, "rtt_ns": rtt, "segments_received": 11, "bytes_received": 20_000}
+        rows = [sure(4 * MS + n, 11 * rtt, 0, **split) for n in range(9)]
+        recording(directory / name, rows, label="127.0.0.1:5432/postgres", start_ns=START + at * 10**13)
+    write(directory / "probe", lognormal_ns(1, 60, 3_000), label="elsewhere", mode="connect", size=0)
+
+
+def _of_postgres(url, directory):
     for name in ("here", "there"):
-        words = ("--rows", 200, "--fetch-size", 20, "--count", 9, "--record", tmp_path / name)
-        asked = ask(database, *words)
+        words = ("--rows", 200, "--fetch-size", 20, "--count", 9, "--record", directory / name)
+        asked = ask(url, *words)
         assert asked.returncode == 0, asked.stderr
-    _probed(database, tmp_path / "probe")
+    _probed(url, directory / "probe")
+
+
+@pytest.mark.parametrize("of_postgres", [False, pytest.param(True, marks=pytest.mark.acceptance)])
+def test_comparison_predicts_queries_over_other_path(of_postgres, request, tmp_path):
+    if of_postgres:
+        _of_postgres(request.getfixturevalue("database"), tmp_path)
+    else:
+        _written(tmp_path)
     done = run("compare", "here", "there", "probe", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)["database_predictions"]
@@ -53,8 +74,8 @@ def test_comparison_predicts_queries_over_other_path(database, tmp_path):
     assert "11 round trips" in table
 
 
-def test_paths_without_queries_omit_databases(database, tmp_path):
+def test_paths_without_queries_omit_databases(tmp_path):
     for name in ("a", "b"):
-        _probed(database, tmp_path / name)
+        write(tmp_path / name, lognormal_ns(1, 60), label=name, mode="connect", size=0)
     assert "Databases" not in run("compare", "a", "b", cwd=tmp_path).stdout
     assert json.loads(run("compare", "a", "b", "--json", cwd=tmp_path).stdout)["database_predictions"] == []

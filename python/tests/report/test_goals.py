@@ -149,7 +149,7 @@ def test_availability_is_answered_share_of_sent():
     assert "3,000 are needed" in few.reason
 
 
-def test_who_had_no_connection_had_no_answer():
+def test_unsent_samples_lower_availability_not_loss():
     # Ten minutes without a connection, in which nothing could be sent, and availability was 100 %.
     assert outcome("availability>99.9%", sent=9_400, unsent=600) == ("not met", True)
     (one,) = judged([parsed("availability>99.9%")], [scenario(sent=9_400, unsent=600)])

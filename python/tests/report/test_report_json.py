@@ -36,7 +36,7 @@ def test_the_schema_refuses_what_lacks_a_field(told, where):
             keeps_to_schema(broken, strictly=False)
 
 
-def test_it_has_what_the_design_promises(told):
+def test_json_has_the_promised_fields(told):
     promised = {
         "comparisons": {"a", "b", "metric", "ratio", "low", "high", "verdict"},
         "changes": {"index", "at", "kind", "before_ns", "after_ns", "confidence"},
@@ -48,7 +48,7 @@ def test_it_has_what_the_design_promises(told):
         assert fields <= set(told[part][0])
 
 
-def test_its_figures_are_those_of_numpy(report, told):
+def test_json_figures_match_numpy(report, told):
     for label, rtt in report.sent.items():
         (s,) = [s for s in told["scenarios"] if s["label"] == label]
         known = rtt[10:]  # Warm-up is recorded and not counted.
@@ -67,7 +67,7 @@ def test_its_figures_are_those_of_numpy(report, told):
             assert figures[name]["low"] < figures[name]["value"] < figures[name]["high"]
 
 
-def test_its_ratios_are_those_of_its_figures(report, told):
+def test_json_ratios_match_its_figures(report, told):
     for c in told["comparisons"]:
         a, b = (report.sent[c[side]][10:] for side in "ab")
         both = (a >= 0) & (b >= 0)
@@ -79,7 +79,7 @@ def test_its_ratios_are_those_of_its_figures(report, told):
     assert verdicts["same-zone", "cross-zone"] == "slower"
 
 
-def test_its_changes_are_where_they_were_made(report, told):
+def test_json_changes_are_where_made(report, told):
     levels = [c for c in told["changes"] if c["kind"] == "level"]
     assert len(levels) == 3
     for c in levels:
@@ -90,6 +90,6 @@ def test_its_changes_are_where_they_were_made(report, told):
         assert c["after_ns"] == pytest.approx(halves[1], rel=0.01)
 
 
-def test_its_moments_are_exact(told):
+def test_json_moments_are_exact(told):
     closed = 1_742_428_800_000_000_000 + 5_999 * 10**9
     assert {e["at"] for e in told["ends"]} == {iso(closed)}

@@ -16,12 +16,12 @@ from fathometer.findings.finding import Finding, Incident, Place, Toll, ns
 from fathometer.findings.render import cost, statement
 from fathometer.findings.words import duration
 from fathometer.report import drawing, envelopes, overview, render, templates
-from fathometer.report import write as writing
 from fathometer.report.envelopes import MOST_CHARTS
 from fathometer.report.overview import ROWS
 from fathometer.report.page import Page, coarser
 from fathometer.report.tables import NAMES
 from fathometer.report.vega import BLUE, base
+from support.pages import write_drawn
 from support.recordings import START, lognormal_ns, write
 
 VOID = {"meta", "link", "br", "img", "input"}
@@ -153,20 +153,23 @@ def test_markdown_tables_are_well_formed(report):
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1, lines
 
 
-def test_every_figure_is_there_for_slides(report, tmp_path, monkeypatch):
+def first_of_each(page):
+    """The page with the first picture of each section: a PNG takes a tenth of a second."""
+    return replace(page, figures={name: group[:1] for name, group in page.figures.items()})
+
+
+def test_every_figure_is_there_for_slides(report, tmp_path):
     every = {f.name for f in report.page.every()}
     assert {"figures", "tail", "ratios", "histograms", "time-1", "time-2", "time-3"} <= every
-    # A PNG takes a tenth of a second: the first picture of each section.
-    page = replace(report.page, figures={name: group[:1] for name, group in report.page.figures.items()})
-    monkeypatch.setattr(drawing, "draw", lambda *_: page)
-    figures = tmp_path / "figures"
-    writing.write(report.analysis, pictures=figures)
-    assert {p.name for p in figures.iterdir()} == {
-        f"{f.name}.{kind}" for f in page.every() for kind in ("png", "svg")
+    page = first_of_each(report.page)
+    write_drawn(page, pictures=tmp_path / "figures")
+    names = [f.name for f in page.every()]
+    assert {p.name for p in (tmp_path / "figures").iterdir()} == {
+        f"{n}.{k}" for n in names for k in ("png", "svg")
     }
-    for name in (f.name for f in page.every()):
-        assert (figures / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert "currentColor" not in (figures / f"{name}.svg").read_text()
+    for name in names:
+        assert (tmp_path / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "currentColor" not in (tmp_path / "figures" / f"{name}.svg").read_text()
 
 
 def finding(number, kind="change", confidence="low"):
@@ -234,9 +237,9 @@ def live_in(text):
 
 
 def test_recordings_beyond_the_most_have_no_chart(tmp_path, monkeypatch):
-    monkeypatch.setattr(envelopes, "MOST_CHARTS", 2)
-    monkeypatch.setattr(overview, "ROWS", 3)
-    for i in range(5):
+    monkeypatch.setattr(envelopes, "MOST_CHARTS", 1)
+    monkeypatch.setattr(overview, "ROWS", 2)
+    for i in range(4):
         write(tmp_path / str(i), lognormal_ns(i, 200, 500 + 10 * i), label=f"path {i}")
     page = drawing.draw(analyse(open_recordings([tmp_path])))
     text = templates.html(page)
@@ -266,7 +269,7 @@ def test_sixty_recordings_make_a_page_below_four_megabytes(tmp_path):
     assert f"{60 - ROWS} more paths" in text
 
 
-def test_a_third_of_the_limit_holds_four_dense_paths(dense):
+def test_twelve_dense_paths_fit_by_size(dense):
     """Each dense path takes so little that twelve of them fit."""
     text = templates.html(dense)
     assert {"timeline", "figures", "tail", *(f"time-{n}" for n in range(1, 5))} <= live_in(text)

@@ -5,6 +5,7 @@ written at all, and terminal escapes and HTML went raw into Markdown.
 
 import json
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,8 @@ from markdown_it import MarkdownIt
 from fathometer.clean import all_cleaned, cleaned
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
-from fathometer.report import write as writing
+from fathometer.report import drawing
+from support.pages import write_drawn
 from support.recordings import START, lognormal_ns, write
 
 HOSTILE = (
@@ -74,8 +76,11 @@ def hostile(labels, tmp_path_factory):
             manifest={"label": label, "path": {"from": label, "to": label, "via": label, "tags": {}}},
         )
     files = {"html": root / "r.html", "markdown": root / "r.md", "machine": root / "r.json"}
-    analysis = analyse(open_recordings([root / "recordings"]))
-    writing.write(analysis, **files, pictures=root / "figures", title=HOSTILE[0])
+    page = drawing.draw(analyse(open_recordings([root / "recordings"])), HOSTILE[0])
+    write_drawn(page, **files)
+    # Both have every label.
+    slides = {"overview": page.figures["overview"], "summary": page.figures["summary"]}
+    write_drawn(replace(page, figures=slides), pictures=root / "figures")
     return root
 
 

@@ -68,7 +68,7 @@ def test_the_oldest_went_first():
     assert found.p_value <= 0.001
 
 
-def test_whoever_went_was_not_the_older():
+def test_deaths_at_any_age_are_chance():
     """At each moment one of four dies, whatever its age."""
     rng = np.random.default_rng(2)
     begun, rows = [0.0, 0.1, 0.2, 0.3], []

@@ -54,7 +54,7 @@ def test_a_single_run_is_not_exact():
 @repeated("trials", 1, 3)
 @pytest.mark.parametrize("runs", [1, 2, 3, 5, 10])
 @pytest.mark.parametrize("side_by_side", [True, False])
-def test_a_fifth_more_is_told_in_clean_data(runs, side_by_side, trials):
+def test_a_fifth_more_is_slower_in_clean_data(runs, side_by_side, trials):
     rng = np.random.default_rng(7)
     told = [
         versus(rng, "GARCH", runs, side_by_side=side_by_side, n=4_000, slower=1.2).of("p50").verdict

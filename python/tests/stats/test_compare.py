@@ -73,7 +73,7 @@ def test_superiority_is_that_of_all_pairs(a, b):
     assert superiority(*both) == pytest.approx(wins)
 
 
-@repeated("pairs", 10, 60)
+@repeated("pairs", 6, 60)
 def test_identical_scenarios_rarely_differ(pairs):
     rng = np.random.default_rng(2)
     verdicts = [
@@ -84,7 +84,7 @@ def test_identical_scenarios_rarely_differ(pairs):
     assert not any("cannot be decided" in v for v in verdicts)
 
 
-@repeated("pairs", 8, 40)
+@repeated("pairs", 5, 40)
 def test_known_ratio_is_within_its_interval(pairs):
     rng = np.random.default_rng(4)
     held = dict.fromkeys(METRICS, 0)
@@ -101,7 +101,7 @@ def test_known_ratio_is_within_its_interval(pairs):
 
 def test_side_by_side_sees_what_shared_noise_hides():
     rng = np.random.default_rng(8)
-    n = 20_000
+    n = 10_000
     shared = np.exp(0.5 * made.gaussian(rng, n, 600, 1.0))
     a = made.lognormal(rng, n, sigma=0.2, time=1, share=0.0) * shared
     b = made.lognormal(rng, n, sigma=0.2, time=1, share=0.0) * shared * 1.03

@@ -13,7 +13,7 @@ from fathometer.stats.results import DoubtCode
 from fathometer.stats.rollup import rollup_estimates, rollup_mean
 from support.generators import BY_NAME, GENERATORS, ar, coverage, ns, shipped
 
-QUICK = ("independent lognormal", "AR 0.8", "two values", "zeros", "far and narrow")
+QUICK = ("independent lognormal", "two values", "zeros", "far and narrow")
 ROWS = [
     *((name, 6) for name in QUICK),
     *(pytest.param(g.name, 30, marks=pytest.mark.acceptance) for g in GENERATORS),

@@ -21,7 +21,7 @@ def test_a_cycle_above_the_noise_is_found(seed, cycle, rho):
     assert cycle_of(series(np.random.default_rng(seed), cycle, 3, rho)) == cycle
 
 
-def test_noise_has_no_cycle_whatever_its_colour():
+def test_noise_of_any_colour_has_no_cycle():
     rng = np.random.default_rng(4)
     for rho in (0.0, 0.5, 0.9, 0.99):
         found = sum(cycle_of(series(rng, 8, 0, rho)) is not None for _ in range(500))

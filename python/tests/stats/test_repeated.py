@@ -26,7 +26,7 @@ def test_an_interval_is_students():
     assert (mean([4.0, 4.0]).low, mean([4.0, 4.0]).high) == (4, 4)
 
 
-def test_what_cannot_be_told_apart_shares_a_rank():
+def test_indistinguishable_policies_share_a_rank():
     # `a` is always 1 more than `b`, however much the runs differ.
     assert ranks(a=(3, 9, 30), b=(2, 8, 29)) == [("b", 1), ("a", 2)]
     # Now one is more, now the other.
@@ -73,7 +73,7 @@ def test_best_difference_uses_the_ranking_interval():
 
 
 @repeated("studies", 60, 500)
-def test_equal_policies_are_seldom_told_apart(studies):
+def test_equal_policies_rarely_differ(studies):
     """Some of eight were in two comparisons of five: each was held against the best of the sample at 5 %."""
     random = np.random.default_rng(5)
     for runs in (2, 5, 20):

@@ -8,10 +8,16 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from functools import cache
 from pathlib import Path
+
+import typer.main
 
 from fathometer import cli, console
 from support.measured import FATHOMETER, STUCK_S
+
+# A program builds the tree of its commands once. Here each call would: that takes longer than most commands.
+typer.main.get_command = cache(typer.main.get_command)
 
 
 def run(*args, cwd=None, stdin="", out=None):
