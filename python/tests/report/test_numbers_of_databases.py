@@ -88,7 +88,7 @@ def test_query_findings_match_their_rows(asked):
             assert f"{within(bounds['low'], bounds['high'])} were the {row['party']}" in finding["statement"]
         else:
             # On a busy host no party may be sure.
-            assert finding["kind"] == "query time open"
+            assert finding["kind"] in {"query time open", "query time likely"}
 
 
 @pytest.mark.acceptance

@@ -39,7 +39,7 @@ class Plan:
         return [ms * MS for ms in self.gaps_ms]
 
 
-SHORT = Plan((10, 40), 120, 120, 100, ("--for", "1s"))
+SHORT = Plan((10, 40), 120, 80, 100, ("--for", "1s"))
 LONG = Plan((20, 80), 320, 300, 400, ("--omit", "1s", "--for", "2s"))
 
 
@@ -59,12 +59,12 @@ def summaries(plan, tmp_path_factory):
         made[label] = root / label, probe(root / label, address, *options)
 
     with echo("--udp-max-rate", str(REFUSED)) as at:
-        measure("lossy", at["udp"], "--udp", "--every", "5ms", "--count", plan.lossy, "--timeout", "400ms")
+        measure("lossy", at["udp"], "--udp", "--every", "5ms", "--count", plan.lossy, "--timeout", "200ms")
     with echo("--throughput", "0", "--stamp", "127.0.0.1:0") as at:
         measure("silent", at["tcp"], "--idle-gap", gaps, "--count", plan.silent, "--connections", "3")
         measure("bulk", at["iperf3"], "--throughput", "--bidirectional", "--connections", "2",
                 "--bitrate", "50Mbit", *plan.bulk)  # fmt: skip
-        measure("twamp", at["stamp"], "--stamp", "--every", "20ms", "--count", "20")
+        measure("twamp", at["stamp"], "--stamp", "--every", "5ms", "--count", "20")
         measure("back-to-back", at["stamp"], "--stamp", "--ping-pong", "--count", "20")
         measure("made", at["tcp"], "--connect", "--every", "2ms", "--count", plan.made)
     with tls_server(tmp_path_factory.mktemp("tls")) as port:
@@ -110,13 +110,15 @@ class tls_server:  # noqa: N801 - a context manager, used as a word
 
 @pytest.fixture(scope="module")
 def told(summaries, tmp_path_factory):
-    """The report on all of them: JSON, page, Markdown."""
+    """The report's JSON and Markdown on all of them; its page on three, as pictures take time."""
     out = tmp_path_factory.mktemp("report")
-    files = [out / f"report.{kind}" for kind in ("json", "html", "md")]
-    directories = [directory for directory, _ in summaries.values()]
-    ran = run("report", *directories, "--json", files[0], "-o", files[1], "--markdown", files[2])
+    machine, page = out / "report.json", out / "report.html"
+    every = {name: directory for name, (directory, _) in summaries.items()}
+    ran = run("report", *every.values(), "--json", machine, "--markdown", "-")
     assert ran.returncode == 0, ran.stderr
-    return json.loads(files[0].read_text()), files[1].read_text(), files[2].read_text()
+    drawn = run("report", *(every[name] for name in ("silent", "bulk", "made")), "-o", page)
+    assert drawn.returncode == 0, drawn.stderr
+    return json.loads(machine.read_text()), page.read_text(), ran.stdout
 
 
 def scenario(told, name):
@@ -187,8 +189,11 @@ def test_silence_cost_matches_summary_with_interval(told, summaries, plan):
     for line in own["idle_gaps"]:
         cost = costs[line["gap_ns"]]
         medians = [nearest_rank(expected[line["gap_ns"], first], 0.5) for first in (True, False)]
-        assert cost["low_ns"] <= cost["cost_ns"] <= cost["high_ns"]
-        if plan is LONG:
+        if plan is SHORT:
+            # So few may have no interval.
+            assert cost["low_ns"] is None or cost["low_ns"] <= cost["cost_ns"] <= cost["high_ns"]
+        else:
+            assert cost["low_ns"] <= cost["cost_ns"] <= cost["high_ns"]
             # The report may leave out a few blocks at the start, which a busy machine makes slower.
             assert cost["cost_ns"] == pytest.approx(medians[0] - medians[1], rel=0.1, abs=5_000)
             assert cost["cost_ns"] == pytest.approx(line["cost_ns"]["p50"], rel=0.1, abs=5_000)
