@@ -36,3 +36,11 @@ def test_head_duration_includes_unsent_time(tmp_path):
     done = run("report", "r", "--markdown", "-", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r" UTC, 1 min 0 s, 1 recording, 1 path\n", done.stdout), done.stdout[:500]
+
+
+def test_recordings_of_warm_up_alone_are_reported(tmp_path):
+    for n in range(2):
+        write(tmp_path / f"r{n}", lognormal_ns(n, 5), label=f"p{n}", warm_up=5)
+    done = run("report", "r0", "r1", "-o", "page.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").exists()

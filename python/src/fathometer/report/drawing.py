@@ -171,6 +171,8 @@ def _overview(page: Page, parts: Sequence[Part], names: dict[int, str], series: 
     page.paths_left_out = sum(bool(s.rtt.count) for s in analysis.scenarios) - len(shown)
     every = [series.get(id(p)) or envelopes.series(p, len(parts)) for p in parts]
     ends = list(envelopes.spans(every))
+    if not ends:
+        return  # Every sample is warm-up.
     began, ended = min(a for a, _ in ends), max(b for _, b in ends)
     densest = max(sum(int(e.sent.sum()) for e in every if e is not None), 1) // max(len(shown), 1)
     bins = min(overview.BINS, overview.ALL_BINS // max(len(shown), 1), max(densest // overview.FULL_BIN, 20))
