@@ -114,7 +114,7 @@ acceptance: cargo python-dev ## what needs time, load, engines or peers; as root
 	$(NEXTEST) --profile acceptance --cargo-quiet || failed=1; \
 	(cd python && FATHOM=$$PWD/../target/debug/fathom ../.venv/bin/pytest -n $(WORKERS) -m acceptance -o junit_logging=system-out \
 	  --junitxml=../target/pytest/acceptance.xml) || failed=1; \
-	scripts/test-summary.py slowest $(ACCEPTANCE_JUNIT); scripts/test-summary.py rates $(ACCEPTANCE_JUNIT); exit $$failed
+	scripts/test-summary.py rates $(ACCEPTANCE_JUNIT); exit $$failed
 
 engines: python-dev ## the rollup by DuckDB and ClickHouse against the local scan, 50 random recordings
 	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest -m "acceptance or not acceptance" tests/dataset/test_engines.py tests/dataset/test_layout.py
