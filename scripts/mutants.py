@@ -62,8 +62,9 @@ def killed(source: Path, mutant: dict) -> bool:
 
 
 def tested(source: Path, tests: list[str]) -> int:
-    """How pytest ends with these sources."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
+    """How pytest ends with these sources; tests of both tiers count."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    command += ["-m", "acceptance or not acceptance", *tests]
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
     run = subprocess.run(
         command, cwd=ROOT / "python", env=environment, capture_output=True, timeout=SECONDS, check=False
