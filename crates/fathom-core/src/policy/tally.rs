@@ -414,7 +414,7 @@ mod tests {
 
     /// A retry that met an open breaker was counted among those that were made.
     #[test]
-    fn a_retry_that_was_never_made_is_not_counted() {
+    fn retry_never_made_is_not_counted() {
         let mut tally = Tally::new("there");
         take(&mut tally, [failed(0, 1, true), failed(0, 2, false), ended(0, Outcome::Failed, 2, false)]);
         take(&mut tally, [failed(1, 1, true), ended(1, Outcome::Failed, 1, true)]);
