@@ -119,21 +119,6 @@ acceptance: cargo python-dev ## what needs time, load, engines or peers; as root
 engines: python-dev ## the rollup by DuckDB and ClickHouse against the local scan, 50 random recordings
 	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest -m "acceptance or not acceptance" tests/dataset/test_engines.py tests/dataset/test_layout.py
 
-test-rust: cargo ## the Rust half's
-	cargo test $(QUIET) --workspace --locked --no-run
-	@$(MAKE) --no-print-directory --jobs=2 tests-limits tests-others
-	@$(SKIPPED)
-
-# What has been built, in two parts. Who looks for limits waits for minutes, and hardly needs a processor meanwhile.
-tests-limits:
-	MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --no-fail-fast --test 'limits*'
-
-tests-others:
-	@missed=$$(ls crates/*/tests/li[!m]*.rs 2>/dev/null || :); test -z "$$missed" || { echo "in neither part of the tests: $$missed" >&2; exit 1; }
-	@failed=0; \
-	MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --no-fail-fast --lib --bins --test '[!l]*' --test 'l[!i]*' || failed=1; \
-	MAKEFLAGS= $(BOUND) cargo test $(QUIET) --workspace --locked --no-fail-fast --doc || failed=1; exit $$failed
-
 infra: python-dev ## the labs of infra/, planned and made by terraform or tofu against a stand-in for the clouds; go
 	cd python && ../.venv/bin/pytest -n $(WORKERS) --dist loadscope -m "acceptance or not acceptance" tests/infra
 
