@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from fathometer import portable
+
 NO_FILE: Final = "it is no regular file"
 
 DEEPEST: Final = 64
@@ -30,7 +32,7 @@ def regular(place: Path) -> io.BufferedReader:
     `NotAFileError`.
     """
     # Without O_NONBLOCK the opening of a pipe waits for who writes to it.
-    handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = os.open(place, os.O_RDONLY | portable.NO_WAIT | portable.NOT_INHERITED)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise NotAFileError(errno.EINVAL, NO_FILE)

@@ -28,6 +28,7 @@ from fathometer.dataset.rollup import LOST, Cells, PathCounts, PathKey, Rollup, 
 from fathometer.dataset.scan import span
 from fathometer.dataset.steps import step_of
 from fathometer.errors import ExitCode, FathometerError
+from fathometer.portable import memory, processors
 
 if TYPE_CHECKING:
     import ibis
@@ -126,14 +127,9 @@ def _queries(samples: ibis.Table, batch: FilesOfOneQuery) -> tuple[ibis.Table, i
     return expression.cells(rows), expression.paths(rows)
 
 
-def _threads() -> int:
-    return max(1, len(os.sched_getaffinity(0)))
-
-
 def _half_of_memory() -> str:
     """Half of this machine's memory, 1 GiB at least, as Spark writes it."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return f"{max(1 << 10, total >> 21)}m"
+    return f"{max(1 << 10, memory() >> 21)}m"
 
 
 @contextmanager
@@ -159,7 +155,7 @@ def _duckdb(batch: FilesOfOneQuery) -> tuple[pa.Table, pa.Table]:
     import ibis
 
     duckdb: Any = importlib.import_module("duckdb")
-    options = {"threads": _threads(), "preserve_insertion_order": False}
+    options = {"threads": processors(), "preserve_insertion_order": False}
     with _told("duckdb"), duckdb.connect(":memory:", config=options) as connection:
         parts = []
         for derived in {file.derived for file in batch.files}:
@@ -228,14 +224,16 @@ def _spark(batch: FilesOfOneQuery) -> tuple[pa.Table, pa.Table]:
         builder = SparkSession.builder.appName("fathometer rollup")
         if not os.environ.get("SPARK_REMOTE") and not os.environ.get("MASTER"):
             # All of Spark is one process here, of 1 GiB of memory unless told otherwise.
-            builder = builder.master(f"local[{_threads()}]").config("spark.driver.memory", _half_of_memory())
+            builder = builder.master(f"local[{processors()}]").config(
+                "spark.driver.memory", _half_of_memory()
+            )
         quiet = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.ansi.enabled": "false",
             "spark.sql.execution.arrow.pyspark.enabled": "true",
-            "spark.sql.shuffle.partitions": str(4 * _threads()),
+            "spark.sql.shuffle.partitions": str(4 * processors()),
         }
         for name, value in quiet.items():
             builder = builder.config(name, value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -32,13 +31,14 @@ from fathometer.dataset.places import Place, RemotePath, names_in, place_of, siz
 from fathometer.dataset.queries import Queries, read_queries
 from fathometer.dataset.rollup import Rollup
 from fathometer.dataset.rollup_files import is_rollup, read_rollups
-from fathometer.dataset.scan import Openings, Scanned, Wanted, processors, scan
+from fathometer.dataset.scan import Openings, Scanned, Wanted, scan
 from fathometer.dataset.segments import listed, read_segments
 from fathometer.dataset.silences import marked
 from fathometer.dataset.source import Source
 from fathometer.dataset.throughput import Throughput, throughput
 from fathometer.dataset.totals import Totals
 from fathometer.errors import FathometerError
+from fathometer.portable import is_locked, processors
 from fathometer.reading import parsed, regular
 
 _ATTEMPTS: Final = 3
@@ -406,12 +406,9 @@ def _taken_away(path: Place, manifest: Manifest) -> tuple[Damage, ...]:
 
 
 def _is_locked(path: FilePath) -> bool:
-    """Whether a probe holds the recording's lock (flock, as Rust's `File::lock`)."""
+    """Whether a probe holds the recording's lock."""
     try:
         with regular(path) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return is_locked(file)
     except OSError:
         return False
-    return False

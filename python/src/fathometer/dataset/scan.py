@@ -7,7 +7,6 @@ what is above it, which is so small that floating point adds it up without round
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from fathometer.dataset.selection import SILENCE
 from fathometer.dataset.source import Closed, Source
 from fathometer.dataset.steps import step_of
 from fathometer.errors import FathometerError
+from fathometer.portable import processors
 
 _DENSE: Final = 4
 """Cells a sample up to which counting goes by a dense table, an order of magnitude faster than sorting."""
@@ -125,11 +125,6 @@ def span(source: Source) -> tuple[int, int]:
         firsts.append(bounds["min"])
         lasts.append(bounds["max"])
     return (min(firsts), max(lasts)) if firsts else (0, 0)
-
-
-def processors() -> int:
-    """How many may be used."""
-    return max(1, len(os.sched_getaffinity(0)))
 
 
 def _each(source: Source, count: Callable[[Closed | pa.Table], _Parts]) -> Iterator[_Parts]:
