@@ -9,9 +9,8 @@ from pathlib import Path
 import boto3
 import pytest
 
-from fathometer.cloud import where
-from fathometer.cloud.left import look
-from fathometer.cloud.where import Where
+from fathometer.cloud.left import Where, look, owner_now
+from fathometer.errors import FathometerError
 from support.programs import missing
 from support.store import aws
 
@@ -41,19 +40,19 @@ def made(cloud, region, lab):
 
 @pytest.mark.usefixtures("cloud")
 def test_login_account_is_known():
-    assert where.owner_now("aws") == ACCOUNT
+    assert owner_now("aws") == ACCOUNT
 
 
 def test_look_finds_only_tagged_resources_per_region(cloud):
     near, far = (made(cloud, region, "fathom-zones") for region in REGIONS)
     made(cloud, REGIONS[0], "fathom-balancer")
     found = look(Where("aws", ACCOUNT, REGIONS, ("fathom-zones",)))
-    assert found.problem is None
     arns = {f"arn:aws:ec2:{r}:{ACCOUNT}:vpc/{v}" for r, v in zip(REGIONS, (near, far), strict=True)}
     assert {*found.things} == arns
     cloud("ec2", REGIONS[1]).delete_vpc(VpcId=far)
     found = look(Where("aws", ACCOUNT, REGIONS[1:], ("fathom-zones",)))
-    assert (found.things, found.problem) == ((), None)
+    assert found.things == ()
+    assert str(found) == f"nothing of it is left in the account {ACCOUNT} (us-east-1)"
 
 
 @pytest.mark.usefixtures("cloud")
@@ -61,6 +60,5 @@ def test_missing_credentials_are_reported_as_problem(tmp_path, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    found = look(Where("aws", ACCOUNT, REGIONS[:1], ("fathom-zones",)))
-    assert found.things == ()
-    assert "credentials" in found.problem
+    with pytest.raises(FathometerError, match="the login's account is unknown"):
+        look(Where("aws", ACCOUNT, REGIONS[:1], ("fathom-zones",)))

@@ -1,89 +1,80 @@
-"""What `fathom cloud` is made of, without any tool."""
+"""The parts of `fathom cloud` that need no tool: labs, plans, prices, settings, the journal, the look-up."""
 
 import json
-import re
+import os
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from fathometer.cloud.diagnostics import errors, variables
-from fathometer.cloud.journal import LabPlace
+from fathometer.cloud import left, sshkeys
+from fathometer.cloud.journal import Place, Record
 from fathometer.cloud.labs import copy, find, roots
-from fathometer.cloud.make import (
-    _is_approved,
-    _must_end_later,
-    _must_have_room,
-    _must_have_time_left,
-    know_hosts,
-)
-from fathometer.cloud.measure import run
-from fathometer.cloud.planned import ENDS, HOSTS, Plan, Resource, read_plan, read_state
-from fathometer.cloud.prices import Price, estimate, hourly
-from fathometer.cloud.remove import down
-from fathometer.cloud.settings import Given, Proposal, end_of
-from fathometer.cloud.tool import Tool, not_passed_on
-from fathometer.cloud.withheld import secrets_of
-from fathometer.cloud.work import Work, remaining
-from fathometer.errors import FathometerError
-from fathometer.study.lock import locked
-from fathometer.study.model import SshHost
+from fathometer.cloud.left import Found, Where, commands_for, look, place_of
+from fathometer.cloud.planned import Price, Resource, estimate, hourly, read_plan, read_state, table
+from fathometer.cloud.settings import Given, proposed
+from fathometer.cloud.tool import advice, environment_for, errors_in, plain_errors, secrets_of, without
+from fathometer.cloud.work import summary
+from fathometer.errors import ExitCode, FathometerError
 from fathometer.study.outputs import read_lab
-from fathometer.study.ssh.connection import options
-from support.programs import ROOT, tool
+from support.lab_of_namespaces import stand_in_for_ssh
+from support.programs import ROOT, make_key
 
 INFRA = ROOT / "infra"
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+KNOWN = frozenset({"ssh_from", "public_jump", "expires", "zones", "size", "account"})
+PLANNED = Record("planned", "aws-zones", "aws", "zones", None, "/bin/tofu", Where("aws"))
 LAB = {
     "format": 1,
     "lab": "own",
-    "jump": None,
-    "hosts": [{"name": name, "address": f"10.0.0.{n}", "user": "u"} for n, name in enumerate("ab", 1)],
-    "scenarios": [{"label": "path", "from": "a", "to": "b", "tags": {}}],
+    "jump": {"address": "192.0.2.1", "user": "u"},
+    "hosts": [{"name": "a", "address": "10.0.0.1", "user": "u"}],
+    "scenarios": [{"label": "path", "from": "a", "to": "a"}],
 }
 
 
 def test_every_repository_lab_is_packaged():
-    """A new cloud wants a link: ln -s ../../../../../infra/CLOUD python/src/fathometer/cloud/infra/CLOUD"""
+    """A new cloud needs a link: ln -s ../../../../../infra/CLOUD python/src/fathometer/cloud/infra/CLOUD"""
     there = {f"{p.parts[-3]}-{p.parts[-2]}" for p in INFRA.glob("*/*/main.tf") if p.parts[-3] != "modules"}
     assert {root.name for root in roots(None)} == there
     assert {"azure-zones", "aws-zones", "gcp-zones"} <= there
     assert all(root.question.endswith("?") for root in roots(None))
 
 
-def test_lab_is_found_by_name_in_infra_directory(tmp_path):
-    (tmp_path / "own/pair").mkdir(parents=True)
-    (tmp_path / "own/modules/host").mkdir(parents=True)
-    (tmp_path / "own/modules/host/main.tf").write_text("")
-    (tmp_path / "own/pair/main.tf").write_text(
-        'variable "region" {}\nvariable "zones" {\n}\n# variable "no" {}\n'
-    )
+def test_own_lab_is_found_in_infra_directory(tmp_path):
+    for path, text in {
+        "own/pair/main.tf": 'variable "region" {}\nvariable "zones" {\n}\n# variable "no" {}\n',
+        "own/modules/host/main.tf": "",
+        "modules/host/main.tf": "",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
     root = find(tmp_path, "own-pair")
     assert (root.cloud, root.variables, root.question) == ("own", {"region", "zones"}, "")
+    assert (root.infra, find(None, "azure-zones").infra) == (str(tmp_path), None)
     with pytest.raises(FathometerError, match="use one of: own-pair"):
         find(tmp_path, "azure-zones")
     with pytest.raises(FathometerError, match="--infra"):
         roots(tmp_path / "own")
 
 
-def test_copied_lab_is_writable_without_state(tmp_path):
-    root = find(None, "azure-zones")
-    copy(root, tmp_path / "azure")
+def test_copied_lab_is_private_without_state(tmp_path):
+    copy(find(None, "azure-zones"), tmp_path / "azure")
     assert (tmp_path / "azure/zones/common.tf").read_text() == (INFRA / "azure/common.tf").read_text()
     assert not (tmp_path / "azure/zones/common.tf").is_symlink()
     for name in ("terraform.tfstate", "terraform.tfvars", ".terraform.lock.hcl"):
-        (tmp_path / "azure/zones" / name).write_text("")
+        (tmp_path / "azure/zones" / name).touch()
     copy(find(tmp_path, "azure-zones"), tmp_path / "again")
     assert not [p for p in (tmp_path / "again").rglob("*") if "tfstate" in p.name or "tfvars" in p.name]
     assert {p.stat().st_mode & 0o777 for p in (tmp_path / "again").rglob("*.tf")} == {0o600}
 
 
 def test_every_lab_resource_has_known_price():
-    texts = [p.read_text() for p in INFRA.glob("*/**/*.tf")]
-    kinds = {
-        line.split('"')[1] for text in texts for line in text.splitlines() if line.startswith("resource ")
-    }
+    texts = [path.read_text() for path in INFRA.glob("*/**/*.tf")]
+    lines = [line for text in texts for line in text.splitlines() if line.startswith("resource ")]
+    kinds = {line.split('"')[1] for line in lines}
     sizes = {
         "aws_instance": {"instance_type": "m7i.large"},
         "azurerm_linux_virtual_machine": {"size": "Standard_D2s_v5"},
@@ -94,359 +85,322 @@ def test_every_lab_resource_has_known_price():
     assert estimate(Resource(k, k, sizes.get(k, {})) for k in sorted(kinds)).unknown == ()
 
 
-def test_estimate_date_is_oldest_price_date():
+def test_estimate_names_oldest_date_and_unknown_prices():
     new, old = Resource("a", "aws_eip", {}), Resource("b", "aws_lb", {})
     dates = [estimate(things).date for things in ([new], [old], [new, old], [])]
     assert dates == ["2026-11-25", "2026-11-23", "2026-11-23", "2026-11-23"]
-
-
-def test_what_has_no_price_is_named():
     host = Resource("a", "azurerm_linux_virtual_machine", {"size": "Standard_M128"})
     found = estimate([host, host, Resource("b", "azurerm_lb", {}), Resource("c", "own_thing", {})])
-    assert found.unknown == ("azurerm_linux_virtual_machine Standard_M128", "own_thing")
-    # The sum of what is known is no price of all: it stood first, and its gap behind it (a stranger).
     assert str(found) == (
-        "at least 0.03 $ an hour, without 3 things whose price is not known here:"
-        " azurerm_linux_virtual_machine Standard_M128, own_thing (estimate, list prices of 2026-11-23)"
+        "at least 0.03 $ an hour, without things of unknown price: azurerm_linux_virtual_machine"
+        " Standard_M128, own_thing (estimate, list prices of 2026-11-23)"
     )
-
-
-def test_tf_var_environment_does_not_reach_tool(tmp_path, monkeypatch):
-    """It would make a public address that the journal does not know, and another shell would remove it."""
-    place = LabPlace(tmp_path)
-    place.note("cloud.begun", cloud="azure", root="nat", id="1", tool="tofu", lab="azure-nat")
-    place.root.mkdir(parents=True)
-    monkeypatch.setenv("TF_VAR_public_jump", "true\n")
-    monkeypatch.setenv("TF_CLI_CONFIG_FILE", "/mirror")
-    passed = Tool(place, str, "env").output("-0").decode().split("\0")
-    assert "TF_CLI_CONFIG_FILE=/mirror" in passed
-    assert not [one for one in passed if one.startswith("TF_VAR_")]
-    assert not_passed_on() == ["TF_VAR_public_jump"]
-
-
-def test_a_range_of_prices():
-    assert hourly(0.19, 0.5) == "0.19 to 0.50 $ an hour"
-    assert hourly(0.551, 0.549) == "0.55 $ an hour"
+    assert str(Price(0.0, 0.0, "2026-11-23", ("own_thing",))).startswith("an unknown price")
+    assert (hourly(0.19, 0.5), hourly(0.551, 0.549)) == ("0.19 to 0.50 $ an hour", "0.55 $ an hour")
 
 
 def change(address, *actions, mode="managed"):
-    return {
-        "address": address,
-        "mode": mode,
-        "type": "t",
-        "change": {"actions": list(actions), "after": {"tags": {"fathom-lab": "x-zones"}}},
-    }
+    after = {"tags": {"fathom-lab": "x-zones"}, "region": "us-east-1"}
+    return {"address": address, "mode": mode, "type": "t", "change": {"actions": actions, "after": after}}
 
 
-def test_a_plan_is_read():
+def test_plan_is_read():
     changes = [change("new", "create"), change("kept", "no-op"), change("other", "update")]
-    changes += [
-        change("gone", "delete"),
-        change("anew", "delete", "create"),
-        change("data", "read", mode="data"),
-    ]
-    plan = read_plan({"resource_changes": changes})
-    assert [r.address for r in plan.made] == ["new", "anew"]
-    assert [r.address for r in plan.changed] == ["other"]
-    assert [r.address for r in plan.removed] == ["gone", "anew"]
-    assert [r.address for r in plan.after] == ["new", "kept", "other", "anew"]
-    assert plan.tag == "x-zones"
-    assert not plan.is_within(["new", "anew"])
-    crashed = read_plan({"resource_changes": [change("new", "create"), change("kept", "no-op")]})
-    assert crashed.is_within(["new", "kept"])
-    assert not crashed.is_within(["kept"])
-    assert read_plan({}).is_empty
+    changes += [change("gone", "delete"), change("anew", "delete", "create")]
+    plan = read_plan({"resource_changes": [*changes, change("data", "read", mode="data")]})
+    parts = [[r.address for r in part] for part in (plan.made, plan.changed, plan.removed, plan.after)]
+    assert parts == [["new", "anew"], ["other"], ["gone", "anew"], ["new", "kept", "other", "anew"]]
+    assert not plan.is_free
+    assert read_plan({"resource_changes": [change("kept", "no-op")]}).is_empty
+    outputs = read_plan({"output_changes": {"fathometer": {"actions": ["update"]}}})
+    assert (outputs.is_free, outputs.is_empty) == (True, False)
 
 
-def test_a_state_is_read_with_its_modules():
+def test_state_is_read_with_its_modules():
     deep = {"resources": [{"address": "m.n.b", "mode": "managed", "type": "t"}]}
-    module = {
-        "resources": [
-            {"address": "a", "mode": "managed", "type": "t"},
-            {"address": "d", "mode": "data", "type": "t"},
-        ],
-        "child_modules": [{"child_modules": [deep]}],
-    }
-    assert [r.address for r in read_state({"values": {"root_module": module}})] == ["a", "m.n.b"]
+    resources = [
+        {"address": address, "mode": mode, "type": "t"} for address, mode in (("a", "managed"), ("d", "data"))
+    ]
+    module = {"resources": resources, "child_modules": [{"child_modules": [deep]}]}
+    there = read_state({"values": {"root_module": module}})
+    assert [r.address for r in there] == ["a", "m.n.b"]
+    assert table(there) == "      2  t"
     assert read_state({}) == ()
 
 
-def test_secrets_are_named_by_their_variables():
-    names = {
-        "ARM_CLIENT_SECRET": 's3"cret',
-        "AWS_SECRET_ACCESS_KEY": "longer-s3cret",
+def given(**more):
+    return Given(**{"ssh_from": "198.51.100.7/32", **more})
+
+
+def test_settings_merge_over_record():
+    first = proposed(
+        PLANNED, KNOWN, given(variables={"zones": '["a"]', "size": "m7i.large"}), NOW, lambda: "1"
+    )
+    assert first.values == {
+        "ssh_from": "198.51.100.7/32",
+        "expires": "2026-11-25T16:00:00Z",
+        "zones": ["a"],
+        "size": "m7i.large",
+        "account": "1",
+    }
+    # What is planned again ends later, and may be of another login.
+    later = proposed(first, KNOWN, Given(variables={"size": "null"}), NOW + timedelta(hours=1), lambda: "2")
+    assert later.values["expires"] == "2026-11-25T17:00:00Z"
+    assert later.values["account"] == "2"
+    assert "size" not in later.values
+    made = replace(first, state="made")
+    same = proposed(made, KNOWN, Given(jump=True), NOW + timedelta(hours=1), lambda: "2")
+    assert same.values == {**first.values, "public_jump": True}
+    prolonged = proposed(made, KNOWN, Given(hours="6h"), NOW, lambda: None)
+    assert prolonged.values == {**first.values, "expires": "2026-11-25T18:00:00Z"}
+    with pytest.raises(FathometerError, match='"size" has a value in this lab'):
+        proposed(made, KNOWN, Given(variables={"size": "null"}), NOW, lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"ssh_from": None}, "--from is required: the network that may connect by SSH"),
+        ({"hours": "25h"}, 'its hosts cannot run for "25h"; use a duration from 30m to 24h'),
+        ({"hours": "29m"}, "from 30m to 24h"),
+        ({"hours": "soon"}, "from 30m to 24h"),
+        ({"variables": {"expires": "2030-01-01T00:00:00Z"}}, '"expires" is not set by --var; use --for'),
+        ({"variables": {"ssh_from": "10.9.0.0/16"}}, '"ssh_from" is not set by --var; use --from'),
+        ({"variables": {"zone": "1"}}, 'no variable "zone"; use one of: account, expires'),
+        ({"variables": {"size": "NaN"}}, '"size" cannot be NaN'),
+        ({"variables": {"size": "1e999"}}, '"size" cannot be 1e999'),
+        ({"variables": {"zones": "[1,Infinity]"}}, "JSON has no such number"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong, says):
+    with pytest.raises(FathometerError) as error:
+        proposed(PLANNED, KNOWN, given(**wrong), NOW, lambda: None)
+    assert says in str(error.value)
+    assert error.value.exit_code == ExitCode.USAGE
+
+
+def test_journal_keeps_the_last_record(tmp_path):
+    place = Place(tmp_path)
+    assert place.read() is None
+    where = Where("aws", "1", ("eu-west-2",), ("fathom-zones",))
+    made = replace(PLANNED, state="made", where=where, values={"zones": ["a"]}, key="/k", whole=True)
+    for record in (PLANNED, made):
+        place.write(record)
+        assert place.read() == record
+    with (tmp_path / "journal.jsonl").open("a") as file:
+        file.write('{"kind": "remo')
+    assert place.read() == made
+    lines = (tmp_path / "journal.jsonl").read_text().splitlines()
+    (tmp_path / "journal.jsonl").write_text(lines[0].replace('"lab": "aws-zones"', '"lab": 7') + "\n")
+    with pytest.raises(FathometerError, match=r"has a wrong lab; .*destroy`, and then its directory"):
+        place.read()
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({}, "planned, nothing was made; `fathom cloud down aws-zones` takes it out of this list"),
+        ({"state": "removed"}, "removed, but more of it may be left; `fathom cloud down aws-zones` looks"),
+        ({"state": "made", "price": "1 $"}, "made, but not all of it, 1 $"),
+        (
+            {"state": "made", "whole": True, "price": "1 $", "values": {"expires": "2026-11-25T14:30:00Z"}},
+            "made, 1 $; its hosts end at 2026-11-25 14:30 UTC, in 2h 30m; whatever else it consists of goes",
+        ),
+        (
+            {"state": "made", "whole": True, "price": "1 $", "values": {"expires": "2026-11-25T11:00:00Z"}},
+            "made, 1 $; its hosts ended at 2026-11-25 11:00 UTC; whatever else it consists of goes on",
+        ),
+    ],
+)
+def test_list_line_tells_state_and_end(monkeypatch, more, line):
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    usual = Path("/state/fathom/cloud/aws-zones")
+    assert summary(usual, replace(PLANNED, **more), NOW).startswith(f"aws-zones  {line}")
+    assert summary(Path("/srv/lab"), replace(PLANNED, **more), NOW).endswith("; /srv/lab")
+
+
+def test_place_is_read_from_plan():
+    plan = read_plan({"resource_changes": [change("a", "create")]})
+    document = {"variables": {n: {"value": v} for n, v in {"region": "eu-west-2", "account": "7"}.items()}}
+    aws = place_of("aws", document, plan, "1")
+    assert aws == Where("aws", "7", ("eu-west-2", "us-east-1"), ("x-zones",))
+    assert place_of("azure", document, plan, "s-1") == Where("azure", "s-1", (), ("x-zones",))
+    assert place_of("gcp", {"variables": {"project": {"value": "p"}}}, plan, None).owner == "p"
+    # It is looked for under each name and in each region that it had.
+    moved = aws.joined(Where("aws", "7", ("eu-west-1",), ("y-zones",)))
+    assert moved.regions == ("eu-west-2", "us-east-1", "eu-west-1")
+    assert moved.tags == ("x-zones", "y-zones")
+
+
+def test_leftovers_are_queried_with_provider_cli():
+    (group, _) = commands_for(Where("azure", "s-1", (), ("x-zones",)))
+    tag = ["--tag", "fathom-lab=x-zones"]
+    query = ["--query", "[].id", "-o", "tsv", "--subscription", "s-1"]
+    assert group == ["az", "group", "list", *tag, *query]
+    aws = commands_for(Where("aws", "1", ("eu-west-2", "us-east-1"), ("x", "y")))
+    assert [c[-1] for c in aws] == ["eu-west-2", "us-east-1"] * 2
+    assert "--project=p" in commands_for(Where("gcp", "p", (), ("x",)))[0]
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        (Where("azure", None, (), ("x",)), "the subscription of the lab is unknown; set ARM_SUBSCRIPTION_ID"),
+        (Where("aws", "1", (), ("x",)), "how to list what has its tag is unknown here"),
+        (Where("own", None, (), ("x",)), "look in the cloud's portal for the tag fathom-lab"),
+        (Where("gcp", "p", (), ("x",)), "`gcloud` is not installed; look yourself: `gcloud compute"),
+        (Where("aws", "1", ("eu-west-2",), ("x",)), "in the account 1, and the login's account is unknown"),
+    ],
+)
+def test_no_answer_is_an_error(tmp_path, monkeypatch, where, says):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FathometerError) as error:
+        look(where)
+    assert says in str(error.value)
+
+
+def test_answer_of_other_account_proves_nothing(monkeypatch):
+    monkeypatch.setattr(left, "owner_now", lambda _: "2")
+    monkeypatch.setattr(left, "_said", lambda _: (0, "", ""))
+    with pytest.raises(FathometerError, match="in the account 1, and the login's account is 2"):
+        look(Where("aws", "1", ("eu-west-2",), ("x",)))
+    assert look(Where("aws", "2", ("eu-west-2",), ("x",))).things == ()
+    assert str(Found(Where("gcp", "p"), ())).startswith("no host of it is left in the project p; networks")
+
+
+def test_tool_gets_no_settings_of_the_shell():
+    shell = {
+        "TF_VAR_public_jump": "true\n",
+        "TF_LOG": "trace",
+        "TF_WORKSPACE": "x",
+        "TF_CLI_CONFIG_FILE": "/m",
+    }
+    passed = environment_for({**shell, "HOME": "/h"}, {"ARM_SUBSCRIPTION_ID": "0"})
+    own = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1", "ARM_SUBSCRIPTION_ID": "0"}
+    assert passed == {"TF_CLI_CONFIG_FILE": "/m", "HOME": "/h", **own}
+
+
+def test_secrets_are_replaced_by_their_names():
+    lines = ["MIIEvQIBADANBgkqhkiG9w0BAQ", "EFAASCBKcwggSjAgEAAoIBAQC7"]
+    environment = {
+        "ARM_CLIENT_SECRET": 's3"cret&more',
+        "GOOGLE_CREDENTIALS": "\n".join(["-----BEGIN PRIVATE KEY-----", *lines]),
+        "https_proxy": "http://somebody:p%40ssword@proxy:3128",
+        "ARM_CLIENT_CERTIFICATE_PATH": "/home/somebody/certificate.pfx",
+        "GIT_AUTHOR_NAME": "Some Body",
+        "SSH_PUBLIC_KEY": "ssh-ed25519 AAAA",
+        "SHORT_TOKEN": "ab",
         "HOME": "/home/somebody",
     }
-    found = dict(secrets_of({**names, "SHORT_TOKEN": "ab"}))
-    assert found == {
-        's3"cret': "ARM_CLIENT_SECRET",
-        "longer-s3cret": "AWS_SECRET_ACCESS_KEY",
-    }
-    assert next(name for _, name in secrets_of(names)) == "AWS_SECRET_ACCESS_KEY"
-
-
-def test_secrets_are_found_in_any_case_and_proxies():
-    assert secrets_of({"TF_VAR_admin_password": "longer-s3cret"}) == [
-        ("longer-s3cret", "TF_VAR_admin_password")
-    ]
-    found = dict(secrets_of({"https_proxy": "http://somebody:p%40ssword@proxy:3128"}))
-    assert set(found) == {"somebody:p%40ssword", "somebody:p@ssword", "p%40ssword", "p@ssword"}
-    assert set(found.values()) == {"https_proxy"}
-    assert secrets_of({"HTTP_PROXY": "u:p@proxy:3128"}) == [("u:p@", "HTTP_PROXY")]
-    assert secrets_of({"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": "10.0.0.0/8,.lan"}) == []
-
-
-def test_approval_covers_remaining_plan_without_price_increase(tmp_path):
-    place = LabPlace(tmp_path)
-    plan = read_plan({"resource_changes": [change("new", "create")]})
-    price = lambda high, *unknown: Price(0.1, high, "2026-11-23", unknown)  # noqa: E731
-    assert not _is_approved(place, plan, price(0.5))
-    place.note("approved", addresses=["new", "kept"], tag="x", low=0.1, high=0.5, unknown=["own_thing"])
-    for kind in ("apply.started", "apply.failed"):
-        place.note(kind)
-        assert _is_approved(place, plan, price(0.1 + 0.2 + 0.2, "own_thing"))
-    assert not _is_approved(place, plan, price(5.0))
-    # What has no price adds nothing to it.
-    assert not _is_approved(place, plan, price(0.1, "azurerm_linux_virtual_machine Standard_M128"))
-    assert not _is_approved(place, read_plan({"resource_changes": [change("more", "create")]}), price(0.5))
-    place.note("apply.done")
-    assert not _is_approved(LabPlace(tmp_path), plan, price(0.5))
-
-
-def test_expired_lab_is_not_resumed(tmp_path):
-    """On AWS a schedule in the past ends nobody, and whoever is made then runs on."""
-    work = Work(LabPlace(tmp_path), "own-lab", yes=True)
-    work.place.note("settings", expires="2020-01-01T00:00:00Z")
-    before, at = (datetime(2019, 12, 31, 23, 59, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC))
-    # What was agreed to, and not begun, ends nobody.
-    _must_have_time_left(work, Given(), at)
-    work.place.note("apply.started")
-    _must_have_time_left(work, Given(), before)
-    _must_have_time_left(work, Given(hours="4h"), at)
-    with pytest.raises(FathometerError, match=r"ended at 2020-01-01 00:00 UTC; `fathom cloud down own-lab"):
-        _must_have_time_left(work, Given(), at)
-
-
-@pytest.mark.parametrize(("minutes", "refused"), [(9, True), (10, False)])
-@pytest.mark.parametrize("kind", ["azurerm_linux_virtual_machine", *sorted(ENDS)])
-def test_host_needs_ten_minutes_before_expiry(tmp_path, minutes, refused, kind):
-    """A lab for a second was made, and its hosts ran until its time of day came again. So does a host whose
-    end is set to a time that has passed.
-    """
-    work = Work(LabPlace(tmp_path), "azure-zones", yes=True)
-    now = datetime(2026, 11, 23, 12, tzinfo=UTC)
-    ends = now + timedelta(minutes=minutes)
-    proposal = Proposal({"expires": f"{ends:%Y-%m-%dT%H:%M:%SZ}"}, None, None)
-    one, network = Resource("a", kind, {}), Resource("b", "azurerm_subnet", {})
-    _must_end_later(work, Plan((network,), (network,), (one,), (network,)), proposal, now)
-    for plan in (Plan((one,), (), (), (one,)), Plan((), (one,), (), (one,))):
-        if refused:
-            with pytest.raises(FathometerError, match=r"may not be done by then.*with --for 4h"):
-                _must_end_later(work, plan, proposal, now)
-        else:
-            _must_end_later(work, plan, proposal, now)
-
-
-def test_every_expiry_resource_kind_is_known():
-    for file in INFRA.glob("*/modules/host/main.tf"):
-        blocks = re.findall(r'^resource "(\w+)" (.*?)^}', file.read_text(), re.DOTALL | re.MULTILINE)
-        kinds = {kind for kind, text in blocks if "var.host.expires" in text}
-        assert kinds, file
-        assert kinds <= HOSTS | ENDS
-
-
-def test_replacement_tool_must_read_existing_state(tmp_path):
-    """OpenTofu made plans with a state of Terraform's, and ended at showing it."""
-    programs = {}
-    for name in ("OpenTofu", "Terraform"):
-        programs[name] = tmp_path / name
-        programs[name].write_text(
-            f'#!/bin/sh\n[ $# = 1 ] && echo {name} v1.12.6 || echo \'{{"terraform_version": "1.12.6"}}\'\n'
-        )
-        programs[name].chmod(0o755)
-    place = LabPlace(tmp_path / "lab")
-    place.make()
-    place.note("cloud.begun", cloud="azure", root="zones", id="1", lab="azure-zones", tool="/gone/terraform")
-    place.root.mkdir(parents=True)
-    provider = 'provider[\\"registry.terraform.io/hashicorp/azurerm\\"]'
-    place.state_file.write_text(f'{{"resources": [{{"provider": "{provider}"}}]}}')
-
-    def named(name):
-        work = Work(LabPlace(place.directory), "azure-zones", yes=True, tool=programs[name])
-        with work.held():
-            return LabPlace(place.directory).program
-
-    with pytest.raises(
-        FathometerError, match=r"is OpenTofu, which does not show a state of Terraform's; name a Ter"
+    secrets = secrets_of(environment)
+    assert {*secrets.values()} == {"ARM_CLIENT_SECRET", "GOOGLE_CREDENTIALS", "https_proxy"}
+    for said, clean in (
+        ('it was s3"cret&more!', "it was [ARM_CLIENT_SECRET]!"),
+        (r"as JSON s3\"cret&more", "as JSON [ARM_CLIENT_SECRET]"),
+        ("?q=s3%22cret%26more", "?q=[ARM_CLIENT_SECRET]"),
+        (f"a line {lines[1]}", "a line [GOOGLE_CREDENTIALS]"),
+        ("p@ssword and p%40ssword", "[https_proxy] and [https_proxy]"),
+        ("in /home/somebody by ab", "in /home/somebody by ab"),
     ):
-        named("OpenTofu")
-    assert LabPlace(place.directory).program == "/gone/terraform"
-    assert named("Terraform") == str(programs["Terraform"])
-    place.state_file.write_text(place.state_file.read_text().replace("terraform.io", "opentofu.org"))
-    assert named("OpenTofu") == str(programs["OpenTofu"])
+        assert without(said, secrets) == clean
 
 
-def test_low_disk_space_prevents_making_lab(tmp_path, monkeypatch):
-    """The tool writes its state in place: on a full disk it was torn, and so was what it set aside."""
-    _must_have_room(LabPlace(tmp_path))
-    monkeypatch.setattr("fathometer.cloud.make.shutil.disk_usage", lambda _: SimpleNamespace(free=5 << 20))
-    with pytest.raises(FathometerError, match=r"has room for 5 MiB.*make room for 32 MiB"):
-        _must_have_room(LabPlace(tmp_path))
-
-
-def test_voided_host_keys_are_fetched_again(tmp_path, monkeypatch):
-    """At the same addresses: `--var size=...` replaces hosts, and `run` then found other keys than known."""
-    lab = read_lab(json.dumps(LAB).encode(), "a lab")
-    work = Work(LabPlace(tmp_path), "own-lab", yes=True)
-    fetched = []
-
-    def fetch(_lab, _key, into, _say):
-        fetched.append(into)
-        into.touch()
-
-    monkeypatch.setattr("fathometer.cloud.keys.fetch", fetch)
-    for expected in (1, 1):
-        know_hosts(work, lab)
-        assert len(fetched) == expected
-    work.place.note("keys.void")
-    know_hosts(Work(LabPlace(tmp_path), "own-lab", yes=True), lab)
-    assert len(fetched) == 2
-
-
-@pytest.mark.parametrize("where", [".", "recordings", "..", "../link/recordings"])
-def test_recordings_are_not_put_where_down_removes_them(tmp_path, where):
-    place = LabPlace(tmp_path / "state/lab")
-    place.make()
-    place.note("apply.done")
-    (tmp_path / "state/link").symlink_to("lab")
-    work = Work(place, "own-lab", yes=True)
-    with pytest.raises(FathometerError, match=r"would be lost.*--output DIR"):
-        run(work, place.directory / where, None, None, (), quick=False, report=False)
-    assert not place.overlaps(tmp_path / "recordings")
-    assert not place.overlaps(tmp_path / "state/lab-2")
-
-
-def test_unfinished_removal_respects_lock_and_foreign_files(tmp_path):
-    gone = tmp_path / ".lab.removed"
-    gone.mkdir()
-    work = Work(LabPlace(tmp_path / "lab"), "own-lab", yes=True)
-    work.place.make()
-    with locked(work.place.directory), pytest.raises(FathometerError, match="is being run already"):
-        down(work, by_state=False)
-    thesis = work.place.directory / "thesis.txt"
-    thesis.touch()
-    with pytest.raises(FathometerError, match=r"holds thesis\.txt"):
-        down(work, by_state=False)
-    assert gone.is_dir()
-    thesis.unlink()
-    down(work, by_state=False)
-    assert list(tmp_path.iterdir()) == []
+def test_errors_of_the_tool_are_one_line():
+    diagnostic = {
+        "severity": "error",
+        "summary": "Invalid value for variable",
+        "detail": "Give a network.\n\nThis was checked by the validation rule at main.tf:3,3-13.",
+        "snippet": {"code": '{"ssh_from":1}', "values": [{"traversal": "var.ssh_from"}]},
+    }
+    assert errors_in({"diagnostic": diagnostic}) == ["Invalid value for variable ssh_from: Give a network."]
+    assert errors_in({"diagnostic": {**diagnostic, "severity": "warning"}}) == []
+    framed = "\x1b[31m╷\x1b[0m\n│ Error: No login\n│ \n│ Log in.\n╵\n"
+    assert plain_errors(framed) == ["No login Log in."]
 
 
 @pytest.mark.parametrize(
-    ("summary", "code", "names"),
+    ("words", "remedy"),
     [
-        ("Invalid value for variable", ' "ssh_from": "0.0.0.0/0",', ["ssh_from"]),
-        ("Invalid value for input variable", ' "zones": [\n  "1"\n ],', ["zones"]),
-        # Another that the lab's own default made wrong, and one that nobody gave.
-        ("Invalid value for variable", 'variable "size" {', ["size"]),
-        ("No value for required variable", 'variable "project" {', ["project"]),
-        ("Invalid function argument", '    name = "a"', []),
-        ("Invalid value for variable", None, []),
+        ("Error: creating EC2 Instance: VcpuLimitExceeded: You have requested more vCPU capacity", "quota"),
+        ("InsufficientInstanceCapacity: We currently do not have sufficient m7i.large capacity", "size"),
+        ("No valid credential sources found", "log in again"),
+        ("googleapi: Error 403: Quota 'CPUS' exceeded. Limit: 8.0 in region europe-west2.", "quota"),
+        ("ZONE_RESOURCE_POOL_EXHAUSTED", "size"),
+        ("AuthorizationFailed: The client does not have authorization to perform action", "may not do that"),
+        ("Error saving state: write terraform.tfstate: no space left on device", "make room"),
+        ("Error acquiring the state lock: Unsupported state file", "terraform.tfstate.backup"),
+        ("something new", "see what the cloud says of it"),
     ],
 )
-def test_the_variable_that_a_tool_refuses_is_known(summary, code, names):
-    """As Terraform 1.11 writes it; its words name the rule and not the variable."""
-    said = {"severity": "error", "summary": summary, "detail": "Name one.", "snippet": {"code": code}}
-    assert variables({"type": "diagnostic", "diagnostic": said}) == names
-    assert variables({"type": "diagnostic", "diagnostic": {**said, "snippet": None}}) == []
-    assert variables({"type": "diagnostic", "diagnostic": {**said, "severity": "warning"}}) == []
+def test_errors_of_the_clouds_have_advice(words, remedy):
+    assert remedy in advice(words)
 
 
-@pytest.mark.parametrize(
-    ("summary", "detail", "words"),
-    [
-        # As Terraform 1.11 writes them.
-        (
-            "Invalid value for variable",
-            "Name one zone or more.\n\nThis was checked by the validation rule at main.tf:30,3-13.",
-            "zones: Name one zone or more",
-        ),
-        (
-            "Invalid value for input variable",
-            "The given value is not suitable for var.zones declared at main.tf:25,1-17: list required.",
-            "zones: list required",
-        ),
-        (
-            "No value for required variable",
-            'The root module input variable "zones" is not set, and has no default value. Use a -var',
-            "zones: it has no value, and no usual one",
-        ),
-        ("Invalid function argument", "It is null.", "Invalid function argument: It is null."),
-    ],
-)
-def test_tool_errors_become_short_variable_messages(summary, detail, words):
-    said = {"severity": "error", "summary": summary, "detail": detail, "snippet": {"code": '"zones": 1'}}
-    assert errors({"type": "diagnostic", "diagnostic": said}) == [words]
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    (tmp_path / ".ssh").mkdir(mode=0o700)
+    return tmp_path
 
 
-def test_a_value_is_set_as_it_was_given():
-    assert Given().option_of("ssh_from") == "--from CIDR"
-    assert Given().option_of("public_jump") == "--public-jump"
-    assert Given({"ssh_from": "x"}).option_of("ssh_from") == "--var ssh_from=VALUE"
-    assert Given().option_of("size") == "--var size=VALUE"
+def test_key_is_named_or_usual(home):
+    with pytest.raises(FathometerError, match=r"no public key .*/\.ssh/id_ed25519\.pub; name the key"):
+        sshkeys.key_pair(None)
+    usual, other = home / ".ssh/id_ed25519", home / "other"
+    for private in (usual, other):
+        make_key(private)
+        public = private.with_name(f"{private.name}.pub")
+        named = None if private == usual else private
+        assert sshkeys.key_pair(named) == (str(private), public.read_text().strip())
+    assert sshkeys.key_pair(home / "other.pub")[0] == str(other)
+    public.write_text(other.read_text())
+    with pytest.raises(FathometerError, match=r"other\.pub is no public key that all clouds take"):
+        sshkeys.key_pair(other)
 
 
-def test_how_long_a_lab_is_for(tmp_path):
-    now = datetime(2026, 11, 23, 12, 0, 30, tzinfo=UTC)
-    assert end_of("90m", now) == "2026-11-23T13:30:30Z"
-    assert (end_of("30m", now), end_of("24h", now)) == ("2026-11-23T12:30:30Z", "2026-11-24T12:00:30Z")
-    for wrong in ("1s", "29m", "24h 1s", "0s", "soon"):
-        with pytest.raises(
-            FathometerError, match="of at least 30m, as making takes minutes, and at most 24h"
-        ):
-            end_of(wrong, now)
-    place = LabPlace(tmp_path)
-    assert remaining(place, now) is None
-    place.entries.append({"kind": "settings", "expires": end_of("90m", now)})
-    assert remaining(place, now) is None
-    place.entries.append({"kind": "apply.started"})
-    place.entries.append({"kind": "settings", "expires": end_of("9h", now)})
-    # What switches hosts off is made after them: a making that failed may have left it out (a stranger).
-    for kind in ("apply.failed", "apply.done"):
-        said = remaining(place, now)
-        assert said.startswith("its hosts were to end at 2026-11-23 13:30 UTC, but not all was made in order")
-        assert "when they end, if ever, is not known" in said
-        place.entries.append({"kind": kind})
-    assert remaining(place, now).startswith("its hosts end at 2026-11-23 13:30 UTC, in 1h 30m; whatever else")
-    later = datetime(2026, 11, 24, 12, tzinfo=UTC)
-    assert remaining(place, later).startswith("its hosts were ended at 2026-11-23 13:30 UTC; whatever else")
+def test_key_that_opens_no_host_is_refused(home):
+    for name, words in (("mine", ()), ("other", ()), ("closed", ("-N", "open"))):
+        make_key(home / name, *words)
+    public = {name: (home / f"{name}.pub").read_text() for name in ("mine", "other", "closed")}
+    sshkeys.must_log_in(public["mine"], str(home / "mine"))
+    with pytest.raises(FathometerError, match=r"nobody could log in by .*mine: .*is not its public half"):
+        sshkeys.must_log_in(public["other"], str(home / "mine"))
+    with pytest.raises(FathometerError, match=r"closed: .*passphrase.*; `ssh-add "):
+        sshkeys.must_log_in(public["closed"], str(home / "closed"))
+    with pytest.raises(FathometerError, match=r"gone: .*No such file"):
+        sshkeys.must_log_in(public["mine"], str(home / "gone"))
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o770])
-def test_a_directory_that_others_look_into_is_refused(tmp_path, mode):
-    (tmp_path / "lab").mkdir()
-    (tmp_path / "lab").chmod(mode)
-    with pytest.raises(FathometerError, match="its owner alone"):
-        LabPlace(tmp_path / "lab").make()
+def test_key_in_agent_logs_in(home, monkeypatch):
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", home / "agent"], stdout=subprocess.PIPE)
+    try:
+        agent.stdout.readline()
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(home / "agent"))
+        make_key(home / "key")
+        subprocess.run(["ssh-add", "-q", home / "key"], check=True, stdin=subprocess.DEVNULL)
+        (home / "key").unlink()
+        sshkeys.must_log_in((home / "key.pub").read_text(), str(home / "key"))
+    finally:
+        agent.terminate()
+        agent.communicate()
 
 
-def test_a_directory_that_holds_something_else_is_refused(tmp_path):
-    place = LabPlace(tmp_path / "lab")
-    place.make()
-    (tmp_path / "lab/thesis.txt").write_text("")
-    with pytest.raises(FathometerError, match="it holds something else"):
-        place.begin(find(None, "azure-zones"), "/usr/bin/tofu")
-    assert json.dumps([p.name for p in (tmp_path / "lab").iterdir()]) == '["thesis.txt"]'
-
-
-@pytest.mark.parametrize("name", ["plain", "a b", "50%h"])
-def test_ssh_gets_exact_known_hosts_path(tmp_path, name):
-    file = tmp_path / name
-    argv = options(SshHost.model_validate({"address": "h", "known-hosts": str(file)}), Path("/tmp/socket"))
-    # An explicit -F: nobody's own configuration has a say.
-    said = subprocess.run(
-        [tool("ssh"), *argv[1:], "-F", "none", "-G", "h"], capture_output=True, text=True, check=True
-    )
-    line = next(line for line in said.stdout.splitlines() if line.startswith("userknownhostsfile "))
-    assert line.removeprefix("userknownhostsfile ").strip('"').replace("%%", "%") == str(file)
+def test_waiting_for_hosts_shows_the_reason(tmp_path, monkeypatch):
+    stand_in_for_ssh(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(sshkeys, "PAUSE_S", 0.01)
+    denied = "echo 'u@192.0.2.1: Permission denied (publickey).' >&2; exit 255"
+    count = f"echo >>{tmp_path}/n; [ $(grep -c '' {tmp_path}/n) -gt 2 ]"
+    (tmp_path / "ssh").write_text(f"#!/bin/sh\n{count} || {{ {denied}; }}\necho 10.0.0.1 ssh-ed25519 AAAA\n")
+    said = []
+    lab = read_lab(json.dumps(LAB).encode(), "the lab")
+    sshkeys.fetch(lab, None, tmp_path / "known", said.append)
+    why = "u@192.0.2.1: Permission denied (publickey)."
+    assert said == [f"waiting for 10.0.0.1 to answer to SSH ({why})"]
+    keys = (tmp_path / "known").read_text().splitlines()
+    assert keys == ["192.0.2.1 ssh-ed25519 AAAA", "10.0.0.1 ssh-ed25519 AAAA"]
+    (tmp_path / "ssh").write_text(f"#!/bin/sh\n{denied}\n")
+    monkeypatch.setattr(sshkeys, "PATIENCE_S", 0.0)
+    with pytest.raises(FathometerError, match=r"no answer to SSH from 10\.0\.0\.1 \(u@192\.0\.2\.1: Perm"):
+        sshkeys.fetch(lab, None, tmp_path / "known", said.append)

@@ -8,8 +8,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from fathometer.cloud.planned import read_plan
-from fathometer.cloud.prices import estimate, hourly
+from fathometer.cloud.planned import estimate, hourly, read_plan
 from fathometer.study import plan as planning
 from fathometer.study.command import study_app
 from fathometer.study.read import read_study

@@ -3,30 +3,21 @@ real sshd.
 
 As `az` it lists what bears the lab's tag. As `tofu` it is called in a copy of infra/azure/zones. It knows of
 the real one's ways what `fathom cloud` depends on: objects of JSON a line, a state that is written after each
-thing, one interrupt ends it in order, at the second one it drops everything. What it makes is in the
-directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. Files there make it fail:
+thing, one interrupt ends it in order, the second one drops everything, and its lock. What it makes is in
+the directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. Files there make it fail:
 
 | file | what it does |
 |---|---|
 | `fail` | JSON: {address: words}; making that thing ends with these words |
 | `hold` | an address: it waits before that thing until the file is gone |
-| `slow` | interrupted while it waits, it ends when the file is gone |
 | `die` | an address: it is killed after making it, before that is in the state |
-| `opened` | it opens its state before it makes a thing, and writes it after that |
-| `replace` | an address: what is there is planned to be made anew |
-| `change` | an address: what is there is planned to be changed, until that is done |
-| `offline` | the registry of providers cannot be reached |
 | `bare` | its things are files alone: no namespaces, no sshd |
 | `image` | a directory that each host has in its home, as an image may |
-| `fail-destroy` | it ends before it removes anything, as it can write neither words nor its state |
-| `no-room` | it prints its state when all is made, and ends; a path in it: that file takes all the room |
-| `hold-push` | it waits before it takes back a state until the file is gone, or it is interrupted |
-
-As `az vm delete --ids ADDRESS` somebody takes a host away in the portal: the next plan finds it gone. As `az
-vm deallocate --ids ADDRESS` it is switched off, and as `az vm start --ids ADDRESS` on again.
+| `no-login` | planning ends with these words |
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -74,20 +65,16 @@ def resource(address):
     return {"address": address, "mode": "managed", "type": kind, "values": values}
 
 
-def document():
-    """Of the state that is there."""
-    text = STATE.read_text() if STATE.exists() else ""
-    # An empty file is no state yet.
-    return json.loads(text) if text else {}
-
-
 def state():
-    """The addresses in it."""
-    return [one["address"] for one in document().get("resources", ())]
+    """The addresses in the state that is there."""
+    text = STATE.read_text() if STATE.exists() else "{}"
+    try:
+        return [one["address"] for one in json.loads(text).get("resources", ())]
+    except ValueError:
+        sys.exit("Error: Unsupported state file format\nThe state file could not be parsed as JSON")
 
 
-def as_state(addresses):
-    """As the real one writes it, which has no addresses as such."""
+def save(addresses):
     resources = [
         {
             "address": address,
@@ -97,18 +84,8 @@ def as_state(addresses):
         }
         for address in addresses
     ]
-    # A state that is begun anew has another.
-    lineage = document().get("lineage") or os.urandom(8).hex()
-    return {"version": 4, "lineage": lineage, "resources": resources}
-
-
-def save(addresses):
-    put(as_state(addresses))
-
-
-def put(new_state):
     new = STATE.with_suffix(".new")
-    new.write_text(json.dumps(new_state))
+    new.write_text(json.dumps({"version": 4, "resources": resources}))
     new.rename(STATE)
 
 
@@ -134,6 +111,7 @@ def without_our_marks():
 
 def make_host(name, addresses):
     import shlex
+    import subprocess
 
     directory = CLOUD / "hosts" / name
     home = directory / "home"
@@ -153,13 +131,6 @@ def make_host(name, addresses):
         f"HostKey {directory}/key\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n"
         "KbdInteractiveAuthentication no\nUsePAM no\nPidFile none\nSetEnv FATHOM_CLOUD=off\n"
     )
-    start_host(name, addresses)
-
-
-def start_host(name, addresses):
-    import subprocess
-
-    directory = CLOUD / "hosts" / name
     prepare = f"echo {name} >/proc/sys/kernel/hostname; ip link set lo up; "
     prepare += "mount -t tmpfs tmpfs /run; mkdir /run/sshd; "
     for file in ("passwd", "shadow"):
@@ -195,14 +166,9 @@ def start_host(name, addresses):
 
 
 def end_host(name):
-    import subprocess
+    """Ends a host's processes, which bear its name in their environment."""
+    import shutil
 
-    stop_host(name)
-    subprocess.run(["rm", "-rf", str(CLOUD / "hosts" / name)], check=True)
-
-
-def stop_host(name):
-    """By what it bears: its id may be known to nobody."""
     wanted = f"FATHOM_TEST_HOST={name}".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
@@ -214,6 +180,7 @@ def stop_host(name):
             os.kill(pid, signal.SIGKILL)
     while any(Path(f"/proc/{pid}").exists() for pid in found):
         time.sleep(0.01)
+    shutil.rmtree(CLOUD / "hosts" / name)
 
 
 def make(address):
@@ -254,27 +221,13 @@ def hold(address):
     while file.exists() and file.read_text() == address:
         (CLOUD / "holding").touch()
         if interrupts:
-            break
+            fail("execution halted")
         time.sleep(0.01)
-    if interrupts:
-        while (CLOUD / "slow").exists():
-            time.sleep(0.01)
-        fail("execution halted")
 
 
 def refreshed():
     """What of the state the cloud still has."""
     return [address for address in state() if thing(address).exists()]
-
-
-def actions(address):
-    if address not in refreshed():
-        return ["create"]
-    for name, what in (("replace", ["delete", "create"]), ("change", ["update"])):
-        file = CLOUD / name
-        if file.exists() and file.read_text() == address:
-            return what
-    return ["no-op"]
 
 
 def plan(out):
@@ -284,54 +237,30 @@ def plan(out):
             "mode": "managed",
             "type": address.split(".")[-2],
             "change": {
-                "actions": actions(address),
+                "actions": ["no-op"] if address in refreshed() else ["create"],
                 "after": resource(address)["values"],
             },
         }
         for address in ADDRESSES
     ]
-    there = {"root_module": {"resources": [resource(address) for address in refreshed()]}}
-    Path(out).write_text(json.dumps({"resource_changes": changes, "prior_state": {"values": there}}))
+    Path(out).write_text(json.dumps({"resource_changes": changes}))
 
 
 def apply(file):
     there = refreshed()
     for change in json.loads(Path(file).read_text())["resource_changes"]:
         address = change["address"]
-        if "delete" in change["change"]["actions"]:
-            unmake(address)
-            there.remove(address)
-            save(there)
-        if "update" in change["change"]["actions"]:
-            (CLOUD / "change").unlink()
         if "create" in change["change"]["actions"]:
             hold(address)
-            if (CLOUD / "opened").exists():
-                STATE.open("a").close()
-            try:
-                make(address)
-            except SystemExit:
-                if (CLOUD / "opened").exists():
-                    save(there)
-                raise
+            make(address)
             if (CLOUD / "die").exists() and (CLOUD / "die").read_text() == address:
                 os.kill(os.getpid(), signal.SIGKILL)
             there.append(address)
-            if (CLOUD / "no-room").exists():
-                if address != ADDRESSES[-1]:
-                    continue
-                if filler := (CLOUD / "no-room").read_text():
-                    sh(f"cat /dev/zero >{filler} 2>/dev/null || :")
-                Path("errored.tfstate").touch()
-                say("log", "Emergency state dump", **{"@module": "terraform.ui", "state": as_state(there)})
-                fail("Failed to persist state to backend\nthe raw state data is printed above")
             save(there)
             say("apply_complete", f"{address}: Creation complete after 0s [id=x]", hook={"action": "create"})
 
 
 def destroy():
-    if (CLOUD / "fail-destroy").exists():
-        sys.exit(1)
     there = state()
     for address in reversed(list(there)):
         hold(address)
@@ -339,23 +268,6 @@ def destroy():
         there.remove(address)
         save(there)
         say("apply_complete", f"{address}: Destruction complete after 0s", hook={"action": "delete"})
-
-
-def push(file):
-    """As the real one does: it reads the state that is there first."""
-    while (CLOUD / "hold-push").exists() and not interrupts:
-        (CLOUD / "holding").touch()
-        time.sleep(0.01)
-    if interrupts:
-        fail("execution halted")
-    try:
-        state()
-        new = json.loads(file.read_text())
-    except ValueError:
-        fail(f'Error reading source state "{file}"\nno state')
-    if "lineage" not in new:
-        fail("Failed to write state\ncannot import state with serial 1 over newer state with serial 9")
-    put(new)
 
 
 def lab():
@@ -403,49 +315,31 @@ def listed(kind, words):
                 print(f"/subscriptions/0/{thing.name}")
 
 
-def initialized():
-    if (CLOUD / "offline").exists():
-        print("Error: Failed to query available provider packages")
-        sys.exit(1)
-    Path(".terraform").mkdir(exist_ok=True)
-    print("has been successfully initialized")
-
-
 def main():
     verb, *words = sys.argv[1:]
     if Path(sys.argv[0]).name == "az":
-        if "--ids" not in words:
-            listed(verb, words)
-            return
-        if words[:2] == ["delete", "--ids"]:
-            unmake(words[2])
-            return
-        if words[1:2] == ["--ids"]:
-            name, addresses = HOSTS[words[2].removesuffix(f".{VM}.this")]
-            if words[0] == "deallocate":
-                stop_host(name)
-            else:
-                start_host(name, addresses)
+        listed(verb, words)
         return
     signal.signal(signal.SIGINT, interrupt)
     if verb in {"apply", "destroy"}:
         noted("tool.log", os.environ.get("ARM_SUBSCRIPTION_ID", "none"))
+    if verb in {"plan", "apply", "destroy"}:
+        # The lock of the state. The kernel lets go of it when this process ends.
+        lock = os.open(".terraform.tfstate.lock.info", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
     if verb == "version":
         print('{"terraform_version": "1.12.6"}')
-    elif verb == "init":
-        initialized()
     elif verb == "plan":
         if (CLOUD / "no-login").exists():
             fail((CLOUD / "no-login").read_text())
         plan(next(word.removeprefix("-out=") for word in words if word.startswith("-out=")))
+    elif verb == "output":
+        whole = set(ADDRESSES) <= set(state())
+        print(json.dumps({"fathometer": {"sensitive": False, "value": lab()}} if whole else {}))
     elif verb == "show":
-        resources = [resource(address) for address in state()]
-        outputs = {"fathometer": {"sensitive": False, "value": lab()}} if resources else {}
-        values = {"values": {"outputs": outputs, "root_module": {"resources": resources}}}
+        values = {"values": {"root_module": {"resources": [resource(address) for address in state()]}}}
         print(Path(words[-1]).read_text() if len(words) > 1 else json.dumps(values))
     elif verb == "apply":
         apply(words[-1])
-    elif verb == "state":
-        push(Path(words[-1]))
     elif verb == "destroy":
         destroy()

@@ -1,4 +1,4 @@
-"""``fathom cloud``: a lab of ``infra/`` made in a subscription, measured by a study, and removed.
+"""``fathom cloud``: makes a lab of ``infra/`` in a subscription, measures on it by a study, and removes it.
 
-OpenTofu or Terraform does it. Besides, the clouds' own commands list what is left of it.
+OpenTofu or Terraform makes and removes the lab. The clouds' own commands list what is left of it.
 """

@@ -1,7 +1,7 @@
-"""Which labs there are: the roots of ``infra/``, as ``azure-zones`` for ``azure/zones``.
+"""The labs that can be made: the roots of ``infra/``, as ``azure-zones`` for ``azure/zones``.
 
-They are part of the package (``cloud/infra`` has a link to each cloud's directory, which a wheel holds as
-files), so that an installed program has them; ``--infra`` names others.
+They are part of the package (``cloud/infra`` links to each cloud's directory, which a wheel holds as files).
+``--infra`` names others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fathometer.errors import ExitCode, FathometerError
 
 _OWN: Final = Path(__file__).with_name("infra")
 _LEFT_OUT: Final = shutil.ignore_patterns(".terraform*", "*.tfstate*", "*.tfvars", "*.tfvars.json", "tests")
-"""What somebody who calls Terraform there by hand leaves; and what is only for tests."""
+"""Files that Terraform leaves when it is called there by hand, and tests."""
 
 
 @dataclass(frozen=True)
@@ -29,70 +29,54 @@ class Root:
     """The directory that it is in: ``azure``."""
     directory: Path
     question: str
-    """What it answers: the first words of its ``main.tf``."""
+    """The question that it answers: the first words of its ``main.tf``."""
 
     @property
     def infra(self) -> str | None:
-        """The `--infra` that has it; None: it is one of ours."""
-        where = self.directory.parent.parent.absolute()
-        return None if where == _OWN else str(where)
+        """The `--infra` directory that has it; None for our own."""
+        directory = self.directory.parent.parent.absolute()
+        return None if directory == _OWN else str(directory)
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names that can be given."""
-        return variables_of(self.directory)
-
-
-def variables_of(root: Path) -> frozenset[str]:
-    """The names of a root's variables."""
-    names: set[str] = set()
-    for file in sorted(root.glob("*.tf")):
-        names.update(re.findall(r'^variable "([\w-]+)"', file.read_text(encoding="utf-8"), re.MULTILINE))
-    return frozenset(names)
+        """The names of its variables."""
+        texts = [file.read_text(encoding="utf-8") for file in self.directory.glob("*.tf")]
+        return frozenset(re.findall(r'^variable "([\w-]+)"', "\n".join(texts), re.MULTILINE))
 
 
 def roots(infra: Path | None) -> list[Root]:
-    """Every lab of a directory, ours if none is named; raises `FathometerError` where there is none."""
-    where = infra or _OWN
-    labs = [_root(main.parent) for main in sorted(where.glob("*/*/main.tf")) if main.parts[-3] != "modules"]
-    labs = [root for root in labs if root.directory.parent.name != "modules"]
+    """The labs of a directory, by default of our own; raises `FathometerError` for one without labs."""
+    directory = infra or _OWN
+    labs = [_root(main.parent) for main in sorted(directory.glob("*/*/main.tf"))]
+    labs = [root for root in labs if "modules" not in root.directory.parts[-2:]]
     if not labs:
-        raise FathometerError(
-            "find the labs", f"{where} has no CLOUD/ROOT/main.tf", "name a directory like infra/ with --infra"
-        )
+        what = f"{directory} has no CLOUD/ROOT/main.tf"
+        raise FathometerError("find the labs", what, "name a directory like infra/ with --infra")
     return labs
 
 
 def find(infra: Path | None, name: str) -> Root:
     """The lab of a name; raises `FathometerError`."""
-    known = roots(infra)
-    for root in known:
-        if root.name == name:
-            return root
-    names = ", ".join(root.name for root in known)
-    raise FathometerError(
-        "find the lab", f'there is no lab "{name}"', f"use one of: {names}", exit_code=ExitCode.USAGE
-    )
+    known = {root.name: root for root in roots(infra)}
+    if name not in known:
+        use = f"use one of: {', '.join(known)}"
+        raise FathometerError("find the lab", f'"{name}" is unknown', use, exit_code=ExitCode.USAGE)
+    return known[name]
 
 
 def copy(root: Root, to: Path) -> None:
-    """The whole of its cloud's directory, as roots share modules and files. A lab is removed by the files
-    that made it, also when another version of us is installed meanwhile.
+    """Copies the cloud's whole directory, as roots share modules. A lab is removed by the files that made it,
+    also after an update of this program.
     """
     shutil.copytree(root.directory.parent, to, ignore=_LEFT_OUT)
-    # A package may be installed where nobody may write, and here files are written beside these.
+    # An installed package may be read-only.
     for path in (to, *to.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def _root(directory: Path) -> Root:
-    question, end, _ = _first_words(directory / "main.tf").partition("?")
+    lines = (directory / "main.tf").read_text(encoding="utf-8").splitlines()
+    comment = itertools.takewhile(lambda line: line.startswith("#"), lines)
+    question, end, _ = " ".join(line.strip("# ") for line in comment).partition("?")
     cloud = directory.parent.name
     return Root(f"{cloud}-{directory.name}", cloud, directory, question + end)
-
-
-def _first_words(file: Path) -> str:
-    """The comment that a file begins with."""
-    lines = file.read_text(encoding="utf-8").splitlines()
-    comment = itertools.takewhile(lambda line: line.startswith("#"), lines)
-    return " ".join(line.strip("# ") for line in comment)

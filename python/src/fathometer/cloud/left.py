@@ -1,114 +1,161 @@
-"""What is left of a lab in its cloud, by the tag that everything of it bears.
+"""The place of a lab in its cloud, and the look-up of what is left there by the lab's tag.
 
-The clouds' own commands are asked, as what a crash of OpenTofu or Terraform left is in no state.
+The clouds' own commands are asked, as a resource that a crash of the tool left is in no state.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from fathometer.clean import cleaned
-from fathometer.cloud.planned import LAB_TAG
-from fathometer.cloud.where import Where
-from fathometer.cloud.work import Work, tell
-from fathometer.counts import are, count
+from fathometer.cloud.planned import LAB_TAG, Plan
 from fathometer.errors import FathometerError
 
-LONGEST_S: Final = 120
-FIND_OUT: Final = "find out whether something is left"
-_SLOW: Final = {"aws": ", and AWS lists for about an hour what is gone"}
-"""Clouds whose list lags behind: https://github.com/boto/boto3/issues/1704."""
+SUBSCRIPTION: Final = "ARM_SUBSCRIPTION_ID"
+ACCOUNT: Final = "account"
+"""The variable of AWS's labs by which the provider refuses a login of any other account."""
+_LOGIN: Final = ["aws", "sts", "get-caller-identity", "--query", "Account", "--output", "text"]
+_OWNERS: Final = {"azure": "subscription", "aws": ACCOUNT, "gcp": "project"}
+"""The kinds of owner. On AWS and Google it is also the name of the variable."""
+_SET_OWNER: Final = {
+    "azure": f"set {SUBSCRIPTION}",
+    "aws": f"see that `{shlex.join(_LOGIN[:3])}` works, or add --var {ACCOUNT}=ID",
+    "gcp": "add --var project=ID",
+}
+_LONGEST_S: Final = 120
+_LOOK: Final = "find out what is left of the lab"
 
 
 @dataclass(frozen=True)
-class Left:
-    """What was found. `problem` says why it could not be looked for (None: it was)."""
+class Where:
+    """The place that a lab is, or was, made in."""
 
-    things: tuple[str, ...] = ()
-    problem: str | None = None
+    cloud: str
+    owner: str | None = None
+    """The subscription, account or project."""
+    regions: tuple[str, ...] = ()
+    """Those of AWS, whose tags are listed by region."""
+    tags: tuple[str, ...] = ()
+    """The names that the lab had."""
+
+    def __str__(self) -> str:
+        owner = f"the {_OWNERS.get(self.cloud, 'place')} {self.owner}"
+        return owner + (f" ({', '.join(self.regions)})" if self.regions else "")
+
+    def joined(self, new: Where) -> Where:
+        """Both places: a lab that moved is looked for in each."""
+        regions = dict.fromkeys((*self.regions, *new.regions))
+        return Where(new.cloud, new.owner, tuple(regions), tuple(dict.fromkeys((*self.tags, *new.tags))))
 
 
-def look(where: Where) -> Left:
-    """Asks the cloud, for each name that the lab had and in each region."""
-    if not where.tags:
-        return Left(problem=f"nothing of this lab says its tag {LAB_TAG}")
-    commands = [command for tag in where.tags for command in commands_for(where, tag)]
-    if not commands:
-        return Left(problem=f"how to list what bears a tag in the cloud `{where.cloud}` is not known here")
-    if where.cloud == "aws" and not where.regions:
-        return Left(
-            problem="in which regions it was made is not known; look in each: " + shlex.join(commands[0])
+@dataclass(frozen=True)
+class Found:
+    """The cloud's answer. It is the only source of the words "nothing of it is left"."""
+
+    where: Where
+    things: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if self.where.cloud == "gcp":
+            return f"no host of it is left in {self.where}; networks and balancers were not looked up"
+        return f"nothing of it is left in {self.where}"
+
+
+def owner_now(cloud: str) -> str | None:
+    """The subscription or account that the environment names."""
+    if cloud == "azure":
+        return os.environ.get(SUBSCRIPTION) or None
+    if cloud != "aws":
+        return None
+    code, account, _ = _said(_LOGIN)
+    return account.strip() if code == 0 and account.strip().isdigit() else None
+
+
+def must_be_same(where: Where) -> None:
+    """Raises `FathometerError` where the environment names another owner: there the lab seems gone."""
+    now = owner_now(where.cloud)
+    if where.owner and now and where.owner.casefold() != now.casefold():
+        kind = _OWNERS[where.cloud]
+        raise FathometerError(
+            "use the lab",
+            f"it was made in the {kind} {where.owner}, and the environment names {now}",
+            f"set {SUBSCRIPTION}={where.owner}" if where.cloud == "azure" else "use a login of that account",
         )
+
+
+def place_of(cloud: str, document: Mapping[str, Any], plan: Plan, owner: str | None) -> Where:
+    """The place that a plan makes a lab in; `owner`: the one that is known already."""
+    variables = document.get("variables") or {}
+
+    def value(name: str) -> str | None:
+        text = (variables.get(name) or {}).get("value")
+        return str(text) if text else None
+
+    owner = (None if cloud == "azure" else value(_OWNERS.get(cloud, ""))) or owner
+    regions: list[str | None] = []
+    if cloud == "aws":
+        regions = [value("region"), value("other_region"), *(r.values.get("region") for r in plan.after)]
+    tags = [resource.tag for resource in plan.after]
+    return Where(cloud, owner, *(tuple(dict.fromkeys(v for v in one if v)) for one in (regions, tags)))
+
+
+def must_be_known(where: Where, operation: str) -> None:
+    """Raises `FathometerError` where the owner is unknown, as no look-up would prove anything."""
+    if where.owner is None and where.cloud in _OWNERS:
+        what = f"the {_OWNERS[where.cloud]} of the lab is unknown"
+        raise FathometerError(operation, what, _SET_OWNER[where.cloud])
+
+
+def look(where: Where) -> Found:
+    """Lists what bears the lab's tags; raises `FathometerError` where that cannot be found out."""
+    must_be_known(where, _LOOK)
+    if not (commands := commands_for(where)):
+        what = "how to list what has its tag is unknown here"
+        raise FathometerError(_LOOK, what, f"look in the cloud's portal for the tag {LAB_TAG}")
+    if where.cloud == "aws" and (login := owner_now("aws")) != where.owner:
+        what = f"it was made in the account {where.owner}, and the login's account is {login or 'unknown'}"
+        raise FathometerError(_LOOK, what, f"see that `{shlex.join(_LOGIN[:3])}` shows that account")
     things: dict[str, None] = {}
     for command in commands:
-        if shutil.which(command[0]) is None:
-            return Left(problem=f"`{command[0]}` is not installed; look yourself: {shlex.join(command)}")
-        try:
-            done = subprocess.run(  # noqa: S603 - one of the commands below
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=LONGEST_S,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return Left(problem=f"{shlex.join(command)}: {error}")
-        if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            return Left(problem=f"{shlex.join(command)}: {last}")
-        things |= dict.fromkeys(word for word in done.stdout.split() if word != "None")
-    return Left(tuple(things))
+        code, out, problem = _said(command)
+        if code != 0:
+            raise FathometerError(_LOOK, problem or "no answer", f"look yourself: `{shlex.join(command)}`")
+        things |= dict.fromkeys(word for word in out.split() if word != "None")
+    return Found(where, tuple(things))
 
 
-def nothing_left(where: Where) -> str:
-    """What may be said where nothing was found."""
-    if where.cloud == "gcp":
-        words = f"no host of it is left{where.words}, nothing in its state"
-        return f"{words}; what else bears its label was not looked for"
-    return f"nothing of it is left{where.words}"
+def commands_for(where: Where) -> list[list[str]]:
+    """The commands that list a lab's resources, a word for each. Google lists only hosts by a label."""
+    commands: list[list[str]] = []
+    for tag in where.tags:
+        if where.cloud == "azure":
+            query = ["--query", "[].id", "-o", "tsv", "--subscription", str(where.owner)]
+            kinds = ("group", "resource")
+            commands += [["az", kind, "list", "--tag", f"{LAB_TAG}={tag}", *query] for kind in kinds]
+        elif where.cloud == "aws":
+            call = ["aws", "resourcegroupstaggingapi", "get-resources"]
+            call += ["--tag-filters", f"Key={LAB_TAG},Values={tag}"]
+            call += ["--query", "ResourceTagMappingList[].ResourceARN", "--output", "text"]
+            commands += [[*call, "--region", region] for region in where.regions]
+        elif where.cloud == "gcp":
+            call = ["gcloud", "compute", "instances", "list", f"--project={where.owner}"]
+            commands += [[*call, f"--filter=labels.{LAB_TAG}={tag}", "--format=value(selfLink)"]]
+    return commands
 
 
-def commands_for(where: Where, tag: str) -> list[list[str]]:
-    """What lists it, one thing a word; of Google's things the hosts alone, as labels have no common list."""
-    if where.cloud == "azure":
-        # `az` by itself asks the subscription that it was last told to.
-        there = ["--subscription", where.owner] if where.owner else []
-        query = ["--query", "[].id", "-o", "tsv", *there]
-        return [["az", k, "list", "--tag", f"{LAB_TAG}={tag}", *query] for k in ("group", "resource")]
-    if where.cloud == "aws":
-        query = ["--query", "ResourceTagMappingList[].ResourceARN", "--output", "text"]
-        call = ["aws", "resourcegroupstaggingapi", "get-resources"]
-        tags = ["--tag-filters", f"Key={LAB_TAG},Values={tag}", *query]
-        return [[*call, *tags, "--region", region] for region in where.regions] or [[*call, *tags]]
-    if where.cloud == "gcp":
-        words = (
-            f"gcloud compute instances list --filter=labels.{LAB_TAG}={tag} --format=value(selfLink)".split()
+def _said(command: list[str]) -> tuple[int, str, str]:
+    """The exit code of a cloud's command, its output, and its problem in one line."""
+    if shutil.which(command[0]) is None:
+        return 1, "", f"`{command[0]}` is not installed"
+    try:
+        done = subprocess.run(  # noqa: S603 - one of the commands above
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_LONGEST_S
         )
-        return [[*words, f"--project={where.owner}"] if where.owner else words]
-    return []
-
-
-def must_be_nothing(work: Work, asked: Where, things: Sequence[str]) -> None:
-    """Lists what the cloud has of a lab; raises `FathometerError` where that is anything."""
-    if things:
-        names = " or ".join(f"fathom-lab={tag}" for tag in asked.tags)
-        show(f"with the tag {names}{asked.words}", things)
-        raise FathometerError(
-            "remove the lab",
-            f"{count(len(things), 'thing')} {are(len(things))} left that no state knows",
-            f"see whose it is: another lab of the same name bears the same tag{_SLOW.get(asked.cloud, '')}. "
-            f"Remove by hand what is this lab's, then {work.command('down')} again",
-        )
-
-
-def show(place: str, names: Iterable[str]) -> None:
-    """Lists what is left."""
-    tell(f"left, {place}:")
-    for name in names:
-        tell(f"    {cleaned(name)}")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return 1, "", str(error)
+    return done.returncode, done.stdout, next(iter(done.stderr.strip().splitlines()[-1:]), "")

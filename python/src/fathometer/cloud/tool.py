@@ -1,381 +1,284 @@
-"""OpenTofu or Terraform, called so that nothing is lost when we end before it does.
+"""OpenTofu or Terraform, called in the copy of a lab's root.
 
-It runs in a session of its own and writes into a file: a terminal that closes, Ctrl-C and `kill -9` of us do
-not reach it, and it ends what it is at, with its state written. Its processes bear the lab's mark in their
-environment, as those of a study do, so that the next call of ours finds one that still works.
+It runs in a session of its own and writes into a file, so that Ctrl-C, a closed terminal or a `kill -9` of
+this program does not reach it: killed, it could not write down what it just made. Its own lock makes the next
+call wait until it has ended.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
-import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
 from fathometer.clean import cleaned
-from fathometer.cloud import diagnostics, register, rescued, where
-from fathometer.cloud.journal import LabPlace
-from fathometer.cloud.withheld import Withheld
+from fathometer.cloud.journal import private
 from fathometer.errors import FathometerError
-from fathometer.study.processes import MARK, end_marked, marked
 
 INSTALL: Final = (
     "install OpenTofu (https://opentofu.org/docs/intro/install) or Terraform, 1.8 or newer, "
     "or name it with --tool"
 )
-LOOK_S: Final = 0.1
-"""From one look at its words to the next."""
-_TRIAL_BYTES: Final = 1 << 16
-_OLDEST: Final = (1, 8)
-_TERRAFORMS: Final = '"registry.terraform.io/'
-"""As the provider of a thing in a state is quoted."""
+VARIABLE: Final = "TF_VAR_"
+"""The prefix of the environment's variables that set a lab's."""
+LOCK_TIMEOUT: Final = "-lock-timeout=30m"
+"""The tool waits that long for another one that works on the lab."""
+_LOOK_S: Final = 0.1
+_MAX_WORDS: Final = 2000
+"""The longest error that is shown, in characters."""
 _OURS: Final = re.compile(
     r"TF_(?:DATA_DIR|WORKSPACE|LOG\w*|IN_AUTOMATION|INPUT|CLI_ARGS\w*|VAR_.*)", re.DOTALL
 )
-"""What would lead it elsewhere, make it write requests with their secrets into its log, or make a lab of
-other settings than the journal knows, which another shell undoes.
+"""Variables of the environment that would lead the tool elsewhere, log requests with their secrets, or set
+values that the journal does not have.
 """
-VARIABLE: Final = "TF_VAR_"
-"""Begins the name of a variable of the environment that sets one of the lab's."""
+_SECRET: Final = re.compile(
+    r"SECRET|PASS|TOKEN|CREDENTIAL|CERTIFICATE|KEY(?:$|_)|(?:^|_)(?:SAS|PAT|DSN)(?:$|_)|CONNECTION_?STRING"
+    r"|AUTH(?!OR)|COOKIE",
+    re.IGNORECASE,
+)
+"""Names of variables whose values are secrets."""
+_NO_SECRET: Final = re.compile(
+    r"PUBLIC|(?:_PATH|_FILE|_DIR|_SOCK|ASKPASS|_APPLICATION_CREDENTIALS)$", re.IGNORECASE
+)
+_IN_URL: Final = re.compile(r"[\w+.-]+://[^/@\s]*:([^/\s]+)@")
+_MIN_SECRET: Final = 6
+"""The length of the shortest secret that is looked for; a shorter one is a part of many words."""
 
 
 @dataclass
 class Exit:
-    """How a call ended."""
+    """The end of a call."""
 
-    code: int
+    code: int = 0
     errors: list[str] = field(default_factory=list)
-    """In its own words."""
-    variables: list[str] = field(default_factory=list)
-    """Those whose values it refused."""
     interrupted: bool = False
 
     @property
     def is_done(self) -> bool:
-        """Whether it did all that it was called for."""
+        """The call did all that it was called for."""
         return self.code == 0 and not self.interrupted
 
     @property
     def words(self) -> str:
-        """What went wrong, in one line."""
-        return (
-            cleaned("; ".join(self.errors))[: diagnostics.MOST_WORDS]
-            or f"it ended with exit code {self.code}"
-        )
+        """The errors in one line."""
+        if self.interrupted:
+            return "it was interrupted"
+        return cleaned("; ".join(self.errors))[:_MAX_WORDS] or f"it ended with exit code {self.code}"
 
 
 def find_tool(named: Path | None) -> str:
-    """The program: as named, else `tofu`, else `terraform`. Raises `FathometerError`."""
-    if named is not None:
-        program = shutil.which(str(named.expanduser().absolute()))
-    else:
-        program = shutil.which("tofu") or shutil.which("terraform")
+    """The path of the named program, else of `tofu`, else of `terraform`; raises `FathometerError`."""
+    names = ("tofu", "terraform") if named is None else (str(named.expanduser().absolute()),)
+    program = next((found for name in names if (found := shutil.which(name))), None)
     if program is None:
-        what = f"{named} is no program" if named else "neither `tofu` nor `terraform` is in PATH"
+        what = f"{named} cannot be run" if named else "neither `tofu` nor `terraform` is in PATH"
         raise FathometerError("work on a lab", what, INSTALL)
-    try:
-        answer = subprocess.run(  # noqa: S603 - what the user named
-            [program, "version", "-json"], capture_output=True, check=True, timeout=60
-        ).stdout
-        version = str(json.loads(answer)["terraform_version"])
-        number = tuple(int(part) for part in version.split("-", maxsplit=1)[0].split(".")[:2])
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
-        raise FathometerError("work on a lab", f"{program} does not tell its version", INSTALL) from None
-    if number < _OLDEST:
-        raise FathometerError("work on a lab", f"{program} is version {version}", INSTALL)
     return str(Path(program).absolute())
 
 
-def trial(beside: Path, data: bytes) -> OSError | None:
-    """Why so much cannot be written beside a file; None: it can. Nothing of it stays."""
-    place = beside.with_suffix(".trial")
-    try:
-        with place.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        # Where the writing fails, and not the opening, it does not name it.
-        error.filename = error.filename or str(place)
-        return error
-    finally:
-        with contextlib.suppress(OSError):
-            place.unlink(missing_ok=True)
-    return None
+def environment_for(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The tool's environment; `own`: settings of the lab's."""
+    kept = {name: value for name, value in environment.items() if not _OURS.fullmatch(name)}
+    return {**kept, "TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1", **own}
 
 
-def not_passed_on() -> list[str]:
-    """Variables of the environment that would set the lab's, as somebody may believe."""
-    return sorted(name for name in os.environ if name.startswith(VARIABLE))
+def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """The secrets of an environment, each with its variable's name, as they are, in JSON and in a URL."""
+    found: dict[str, str] = {}
+    for name, value in environment.items():
+        texts = set(_IN_URL.findall(value))
+        if _SECRET.search(name) and not _NO_SECRET.search(name):
+            # A key has several lines, and the tool may quote one.
+            texts |= {value, *(line for line in value.splitlines() if len(line) >= 2 * _MIN_SECRET)}
+        for text in texts:
+            if len(text.strip()) >= _MIN_SECRET:
+                ways = (text, json.dumps(text)[1:-1], quote(text, safe=""), unquote(text))
+                found |= dict.fromkeys(ways, name)
+    return found
 
 
-def must_read(place: LabPlace, program: str) -> None:
-    """Raises `FathometerError` where a program cannot tell what the lab's state has: OpenTofu plans with a
-    state of Terraform's, and does not show it.
-    """
-    try:
-        state = place.state_file.read_text(encoding="utf-8", errors="replace")
-        answer = subprocess.run(  # noqa: S603 - what the user named
-            [program, "version"], capture_output=True, check=True, timeout=60
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return
-    if _TERRAFORMS in state and answer.startswith(b"OpenTofu"):
-        raise FathometerError(
-            "work on a lab",
-            f"{program} is OpenTofu, which does not show a state of Terraform's",
-            "name a Terraform with --tool",
-        )
-
-
-class ToolError(FathometerError):
-    """A call whose output was wanted did not end well."""
-
-    def __init__(self, what: str, words: str) -> None:
-        super().__init__("look at a lab", what, "call it again")
-        self.words = words
-        """The tool's own."""
+def without(text: str, secrets: Mapping[str, str]) -> str:
+    """A text with the names of variables in the places of their secrets."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, f"[{secrets[secret]}]")
+    return text
 
 
 class Tool:
-    """Called in the copy of a lab's root."""
+    """The tool of one lab. `say` takes what the user is to read."""
 
-    def __init__(self, place: LabPlace, say: Callable[[str], None], program: str) -> None:
-        self._place = place
+    def __init__(
+        self, program: str, root: Path, logs: Path, own: Mapping[str, str], say: Callable[[str], None]
+    ) -> None:
         self.program = program
+        self.root = root
+        self._logs = logs
         self._say = say
-        kept = {name: value for name, value in os.environ.items() if not _OURS.fullmatch(name)}
-        # It is asked nothing, asks nothing, and leaves out advice on what to call next.
-        # Whoever destroys by hand may have chosen another workspace, whose state is another file.
-        ours = {"TF_WORKSPACE": "default", "TF_IN_AUTOMATION": "1"}
-        extra = {**ours, "CHECKPOINT_DISABLE": "1", MARK: place.id}
-        self._environment = {**kept, **where.environment(register.where(place)), **extra}
-        self._withheld = Withheld(kept)
+        self._environment = environment_for(os.environ, own)
+        self._secrets = secrets_of(os.environ)
 
-    @property
-    def name(self) -> str:
-        """`tofu` or `terraform`."""
-        return Path(self.program).name
+    def run(self, *words: str, heard: Callable[[Mapping[str, Any]], None] = lambda _: None) -> Exit:
+        """Runs it to its end, whose log has no secrets. `heard` takes each object of its `-json` output.
 
-    def run(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Exit:
-        """Runs it to its end. `heard` gets the objects that it writes with `-json`.
-
-        A signal that would end us is passed on as one interrupt, at which it ends in order; at a second one
-        it would lose what it is making.
+        A signal that would end this program is passed on as one interrupt, at which the tool ends in order.
+        A second one would make it lose the resource that it is making.
         """
-        raw = self._place.logs / f"{name}.raw"
-        ended = Exit(0)
+        ended = Exit()
         plain: list[str] = []
-
-        def take(line: str) -> None:
-            if rescued.is_dump(line):
-                # It is no word of the cloud's, and kept when all of it is there.
-                return
-            try:
-                value = json.loads(line)
-            except ValueError:
-                plain.append(line)
-                return
-            if isinstance(value, dict):
-                value = self._withheld.value(value)
-                ended.errors += diagnostics.errors(value)
-                ended.variables += diagnostics.variables(value)
-                if heard is not None:
-                    heard(value)
-
-        try:
-            raw.touch(mode=0o600)
-        except OSError as error:
-            raise FathometerError(
-                "work on a lab",
-                f"{raw}: {error.strerror}",
-                f"see to room and rights on the disk of {self._place.directory}, then call it again",
-            ) from None
-        with raw.open("wb") as file, raw.open("rb") as back, _signals() as came:
-            rescued.reserve(file.fileno())
-            process = self._start(words, file.fileno())
-            lines = _Lines(back, take)
-            while process.poll() is None:
-                if came and ended.interrupted:
+        self._logs.mkdir(mode=0o700, exist_ok=True)
+        raw = self._logs / f"{words[0]}.raw"
+        with (
+            private(raw).open("wb") as to,
+            raw.open("rb") as back,
+            private(raw.with_suffix(".log")).open("w", encoding="utf-8") as log,
+            _signals() as came,
+        ):
+            process = self._start(words, to.fileno())
+            rest = b""
+            is_running = True
+            while is_running:
+                is_running = process.poll() is None
+                if came:
                     came.clear()
-                    self._say(f"{self.name} still ends what it is at; interrupted again it would lose that")
-                elif came:
-                    came.clear()
+                    if not ended.interrupted:
+                        with contextlib.suppress(ProcessLookupError):
+                            process.send_signal(signal.SIGINT)
                     ended.interrupted = True
-                    with contextlib.suppress(ProcessLookupError):
-                        process.send_signal(signal.SIGINT)
-                    self._say(f"interrupted: {self.name} gets it once, and ends what it is at; please wait")
-                lines.read()
-                time.sleep(LOOK_S)
-            lines.read(last=True)
+                    self._say("interrupted: the tool ends what it is at, and must not be killed; please wait")
+                *lines, rest = (rest + back.read()).split(b"\n")
+                for line in lines if is_running else [*lines, rest]:
+                    text = without(line.decode(errors="replace"), self._secrets)
+                    log.write(f"{text}\n" if text else "")
+                    value = _object(text)
+                    if value is None:
+                        plain.append(text)
+                    else:
+                        ended.errors += errors_in(value)
+                        heard(value)
+                if is_running:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(_LOOK_S)
+        raw.unlink()
         ended.code = process.returncode
-        rescued.keep(self._place, raw, self._say)
         if ended.code != 0 and not ended.errors:
-            ended.errors += diagnostics.plain_errors(self._withheld.text("\n".join(plain)))
-        full = trial(raw, bytes(_TRIAL_BYTES)) if ended.code != 0 and not ended.errors else None
-        if full is not None and full.errno in {errno.ENOSPC, errno.EDQUOT}:
-            # Where it could not write its words.
-            ended.errors.append(f"{self.name} left no words: no space left on device ({raw.parent})")
-        self._log(raw)
+            ended.errors += plain_errors("\n".join(plain))
         return ended
 
-    def _log(self, raw: Path) -> None:
-        """Makes the log of what it said, without secrets and without a state, which has its own file."""
-        said = raw.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        text = self._withheld.text("".join(line for line in said if not rescued.is_dump(line)))
-        log = raw.with_suffix(".log")
-        try:
-            log.touch(mode=0o600)
-            log.write_text(text, encoding="utf-8")
-        except OSError as error:
-            self._say(f"its words could not be kept, {log}: {error.strerror}")
-        raw.unlink()
-
     def output(self, *words: str) -> bytes:
-        """What it prints. Raises `FathometerError`."""
-        try:
-            done = subprocess.run(  # noqa: S603 - the tool
-                [self.program, *words],
-                cwd=self._place.root,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                # Ctrl-C is not for it.
-                start_new_session=True,
-                umask=0o077,
-            )
-        except OSError as error:
-            raise self._gone(error) from None
-        if done.returncode != 0:
-            text = self._withheld.text((done.stderr or done.stdout).decode(errors="replace"))
-            what = Exit(done.returncode, diagnostics.plain_errors(text)).words
-            raise ToolError(f"{self.name} {words[0]}: {what}", what)
-        return done.stdout
+        """Its standard output; raises `FathometerError`."""
+        process = self._start(words, subprocess.PIPE)
+        out, err = process.communicate()
+        if process.returncode != 0:
+            text = without((err or out).decode(errors="replace"), self._secrets)
+            what = Exit(process.returncode, plain_errors(text)).words
+            raise FathometerError("look at a lab", f"{self.program} {words[0]}: {what}", advice(what))
+        return out
 
     def shown(self, *words: str) -> Mapping[str, Any]:
-        """What its `show -json` prints. Raises `FathometerError`, also where that is no such answer."""
-        text = self.output("show", "-json", *words)
-        try:
-            document = json.loads(text)
-        except ValueError:
-            document = None
-        if not isinstance(document, Mapping):
-            began = self._withheld.text(text[: diagnostics.MOST_WORDS].decode(errors="replace")).strip()
-            raise FathometerError(
-                "look at a lab",
-                f"{self.name} show -json prints no object of JSON: {began or 'nothing'}",
-                f"see what `{self.program}` runs: a wrapper must print nothing of its own to stdout",
-            )
+        """The object that its `show -json` prints; raises `FathometerError`."""
+        text = self.output("show", "-json", *words).decode(errors="replace")
+        if (document := _object(text)) is None:
+            what = f"{self.program} show -json prints no JSON"
+            raise FathometerError("look at a lab", what, "name the tool itself with --tool")
         return document
+
+    def by_hand(self, *words: str) -> str:
+        """The command line of a call, for the user."""
+        return f"`{shlex.join([self.program, f'-chdir={self.root}', *words])}`"
 
     def _start(self, words: tuple[str, ...], to: int) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(  # noqa: S603 - the tool
                 [self.program, *words],
-                cwd=self._place.root,
+                cwd=self.root,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=to,
                 stderr=to,
                 start_new_session=True,
-                # States hold addresses, and whatever a cloud puts into them.
+                # States hold addresses.
                 umask=0o077,
             )
         except OSError as error:
-            raise self._gone(error) from None
-
-    def _gone(self, error: OSError) -> FathometerError:
-        return FathometerError(
-            "work on a lab",
-            f"{self.program}: {error.strerror}",
-            "this lab was made with it: put it back, or name another with --tool",
-        )
+            how = "the lab was made with it: put it back, or name another with --tool"
+            raise FathometerError("work on a lab", f"{self.program}: {error.strerror}", how) from None
 
 
-def message(value: Mapping[str, Any]) -> str:
-    """Of an object that it writes with `-json`: the words for people, without a cloud's long id."""
-    return str(value.get("@message", "")).partition(" [id=")[0]
+@dataclass
+class Progress:
+    """Says each resource that is made or removed, by the objects of its JSON."""
+
+    say: Callable[[str], None]
+    number: int
+    done: int = 0
+
+    def __call__(self, value: Mapping[str, Any]) -> None:  # noqa: D102
+        # Without the cloud's long id.
+        words = str(value.get("@message", "")).partition(" [id=")[0]
+        if value.get("type") == "apply_complete":
+            self.done += 1
+            self.say(f"[{self.done}/{max(self.done, self.number)}] {words}")
+        elif value.get("type") in {"apply_errored", "state_lock_acquire"}:
+            self.say(words)
 
 
-def wait_for_earlier(place: LabPlace, say: Callable[[str], None], *, end: bool) -> None:
-    """Waits for a tool that an earlier call of ours started and did not live to see end, and removes what it
-    left of a log.
-    """
-    try:
-        wait_for_tool(place.id, say, end=end)
-    finally:
-        for raw in place.logs.glob("*.raw"):
-            rescued.keep(place, raw, say)
-            # It may hold what the finished log would not.
-            raw.unlink()
+def errors_in(value: Mapping[str, Any]) -> list[str]:
+    """The error in an object of its JSON, in one line."""
+    diagnostic = value.get("diagnostic")
+    if not isinstance(diagnostic, dict) or diagnostic.get("severity") != "error":
+        return []
+    parts = [str(diagnostic.get(part) or "").strip() for part in ("summary", "detail")]
+    variables = (diagnostic.get("snippet") or {}).get("values") or ()
+    names = [str(one.get("traversal", "")).removeprefix("var.") for one in variables]
+    if parts[0].startswith("Invalid value for") and len(names) == 1:
+        parts = [f"{parts[0]} {names[0]}", parts[1].partition("\n\nThis was checked by")[0]]
+    return [": ".join(part for part in parts if part)]
 
 
-def wait_for_tool(lab_id: str, say: Callable[[str], None], *, end: bool) -> None:
-    """Waits for a tool that works on the lab of that id, whose directory may be gone. With `end` it is
-    interrupted, once, and ends in order; killed, it would not write down what it just made.
-    """
-    with _signals() as came:
-        announced: set[int] = set()
-        passed: set[int] = set()
-        while leaders := [pid for pid in marked(lab_id) if _leads(pid)]:
-            for pid in leaders:
-                if pid not in announced:
-                    announced.add(pid)
-                    say(f"an earlier call's process {pid} still works on this lab: waiting for its end")
-                if (end or came) and pid not in passed:
-                    passed.add(pid)
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGINT)
-            time.sleep(LOOK_S)
-    # Providers that have lost their tool.
-    end_marked(lab_id)
-    if came:
-        raise KeyboardInterrupt
+def plain_errors(text: str) -> list[str]:
+    """The errors of its output for people: in a frame, from `Error:` on."""
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line).strip("│╷╵| ").strip() for line in text.splitlines()]
+    text = " ".join(line for line in lines if line)
+    return [part.strip() for part in text.split("Error: ")[1:]] or ([text[-_MAX_WORDS:]] if text else [])
 
 
-def _leads(pid: int) -> bool:
-    # What the tool itself starts is in its session.
-    try:
-        return os.getsid(pid) == pid
-    except ProcessLookupError:
-        return False
+def advice(words: str) -> str:
+    """The remedy for an error of the tool's or a cloud's, by its words."""
+    text = Path(__file__).with_name("trouble.toml").read_text(encoding="utf-8")
+    known = tomllib.loads(text)["trouble"]
+    found = (str(one["advice"]) for one in known if re.search(one["find"], words))
+    return next(found, "see what the cloud says of it")
+
+
+def _object(text: str) -> Mapping[str, Any] | None:
+    with contextlib.suppress(ValueError):
+        value = json.loads(text)
+        return value if isinstance(value, dict) else None
+    return None
 
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Notes the signals that would end us. A hang-up that is ignored, as under `nohup`, stays ignored."""
+    """The signals that came and would have ended this program."""
     came: list[int] = []
-    signs = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-    signs = [sign for sign in signs if signal.getsignal(sign) is not signal.SIG_IGN]
-    before = {sign: signal.signal(sign, lambda number, _: came.append(number)) for sign in signs}
+    # A hang-up that is ignored, as under `nohup`, stays ignored.
+    signs = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heard = [sign for sign in signs if signal.getsignal(sign) != signal.SIG_IGN]
+    before = {sign: signal.signal(sign, lambda number, _: came.append(number)) for sign in heard}
     try:
         yield came
     finally:
         for sign, handler in before.items():
             signal.signal(sign, handler)
-
-
-class _Lines:
-    """Whole lines of a file that grows."""
-
-    def __init__(self, file: Any, take: Callable[[str], None]) -> None:  # noqa: ANN401 - a reader of bytes
-        self._file = file
-        self._take = take
-        self._rest = b""
-
-    def read(self, *, last: bool = False) -> None:
-        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
-        if last and self._rest:
-            lines.append(self._rest)
-        for line in lines:
-            self._take(line.decode(errors="replace"))
