@@ -440,6 +440,8 @@ def _one_scenario_each(
 def _print(paths: tuple[Scenario, ...], versus: tuple[Versus, ...]) -> None:
     from rich.table import Table
 
+    from fathometer.findings import render
+    from fathometer.findings.seen import ways
     from fathometer.report import tables
     from fathometer.report.sections import databases_elsewhere
 
@@ -462,3 +464,5 @@ def _print(paths: tuple[Scenario, ...], versus: tuple[Versus, ...]) -> None:
             out.print(f"[{shown.letter(note)}] {cleaned(note)}", soft_wrap=True)
         out.print()
     out.print("Beneath each figure its 95 % interval. ≈: no difference that matters is shown.")
+    for finding in ways.findings(paths):
+        out.print(cleaned(render.statement(finding)) + ".", soft_wrap=True)

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from fathometer.dataset.by_connection import SLICES, ConnectionTally, by_connection
 from fathometer.dataset.histogram import bucket_of
 from fathometer.dataset.rollup import BUCKET_BITS, SHIFT, Cells, PathCounts, PathKey, Rollup, added
+from fathometer.dataset.selection import ALL
 from fathometer.dataset.steps import step_of
 from fathometer.findings.comparisons import comparisons
 from fathometer.findings.scenarios import scenarios
@@ -20,8 +22,10 @@ UNLIKE = 0.1
 """By how much runs of one path differ, where they do: the standard deviation of their logarithms."""
 
 
-def recording(label, values_ns, start_ns=START, interval_ns=SECOND):
-    """A recording as an analysis has it opened: its rollup, its counts, its manifest."""
+def recording(label, values_ns, start_ns=START, interval_ns=SECOND, connection=None):
+    """A recording as an analysis has it opened: its rollup, its counts, its manifest. `connection`: of each
+    sample; None: it has a single one.
+    """
     values = np.asarray(values_ns, dtype=np.int64)
     n = len(values)
     sent = start_ns + np.arange(n, dtype=np.int64) * interval_ns
@@ -31,7 +35,12 @@ def recording(label, values_ns, start_ns=START, interval_ns=SECOND):
     key, number, total = added((step - step[0]) << BUCKET_BITS | bucket, np.ones(n, dtype=np.int64), values)
     cells = Cells((key >> BUCKET_BITS) + step[0], key & ((1 << BUCKET_BITS) - 1), number, total)
     ends = int(sent[0]), int(sent[-1]), int(values.min()), int(values.max())
-    rollup = Rollup(step_ns, (PathCounts(KEY, n, n, 0, 0, *ends),), (cells,), 1)
+    rollup = Rollup(
+        step_ns,
+        (PathCounts(KEY, n, n, 0, 0, *ends),),
+        (cells,),
+        1 if connection is None else len(np.unique(connection)),
+    )
     ends = {
         "path": SimpleNamespace(start=None, to=None, via=None, tags={}),
         "host_id": None,
@@ -48,8 +57,26 @@ def recording(label, values_ns, start_ns=START, interval_ns=SECOND):
         **ends,
     )
     return SimpleNamespace(
-        label=label, manifest=manifest, rollup=rollup, totals=rollup.totals(), unsent=0, openings=None
+        label=label,
+        manifest=manifest,
+        rollup=rollup,
+        totals=rollup.totals(),
+        unsent=0,
+        openings=None,
+        connections=(),
+        by_connection=lambda _: None if connection is None else counted(values, connection),
     )
+
+
+def counted(values, connection):
+    """The samples of each connection, as a scan counts them."""
+    slices = np.arange(len(values)) * SLICES // len(values)
+    cells = (connection << BUCKET_BITS | bucket_of(values) >> SHIFT << SHIFT) + 1
+    order = np.argsort(cells, kind="stable")
+    tally = ConnectionTally()
+    rows = added(cells[order], np.ones_like(values), values[order])
+    tally.count(rows, connection, slices, bucket_of(values))
+    return by_connection({KEY: tally}, ALL)
 
 
 def measured(paths, *, side_by_side):

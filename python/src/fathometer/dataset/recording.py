@@ -12,6 +12,7 @@ from typing import Final
 
 from fathometer.dataset import datagrams
 from fathometer.dataset import events as event_log
+from fathometer.dataset.by_connection import ByConnection
 from fathometer.dataset.client import Client, client
 from fathometer.dataset.datagrams import Losses
 from fathometer.dataset.format import EVENTS, LOCK, MANIFEST, PROGRESS
@@ -33,6 +34,7 @@ from fathometer.dataset.rollup import Rollup
 from fathometer.dataset.rollup_files import is_rollup, read_rollups
 from fathometer.dataset.scan import Openings, Scanned, Wanted, scan
 from fathometer.dataset.segments import listed, read_segments
+from fathometer.dataset.selection import Selection
 from fathometer.dataset.silences import marked
 from fathometer.dataset.source import Source
 from fathometer.dataset.throughput import Throughput, throughput
@@ -226,6 +228,10 @@ class Recording:
     def openings(self) -> Openings | None:
         """What the first samples of connections took; None: not looked at."""
         return self._scanned.openings
+
+    def by_connection(self, selection: Selection) -> ByConnection | None:
+        """The answered samples of each connection; None: not looked at."""
+        return self._scanned.by_connection(selection)
 
     @property
     def ways(self) -> tuple[Histogram | None, Histogram | None]:

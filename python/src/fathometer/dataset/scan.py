@@ -7,7 +7,7 @@ what is above it, which is so small that floating point adds it up without round
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fathometer.dataset.batches import Batch, batches
+from fathometer.dataset.by_connection import SLICES, ByConnection, ConnectionTally, by_connection
 from fathometer.dataset.format import Flags
 from fathometer.dataset.histogram import (
     MAX_NS,
@@ -25,10 +26,9 @@ from fathometer.dataset.histogram import (
     Ints,
     bucket_low,
     bucket_of,
-    grouped_quantile,
 )
 from fathometer.dataset.rollup import BUCKET_BITS, SHIFT, Cells, PathCounts, PathKey, Rollup, added, packed
-from fathometer.dataset.selection import SILENCE
+from fathometer.dataset.selection import ALL, SILENCE, Selection
 from fathometer.dataset.source import Closed, Source
 from fathometer.dataset.steps import step_of
 from fathometer.errors import FathometerError
@@ -38,8 +38,6 @@ _DENSE: Final = 4
 """Cells a sample up to which counting goes by a dense table, an order of magnitude faster than sorting."""
 _JOIN_AT: Final = 32
 """Parts that are put together before there are more: memory goes by rows of the rollup, not by samples."""
-_COARSE: Final = 3
-"""Shift of the histograms of connections, of which only medians are wanted."""
 LATEST_NS: Final = 4_102_444_800_000_000_000
 """2100-01-01: whoever sent later has no clock."""
 LONGEST_NS: Final = 10 * 366 * 86_400_000_000_000
@@ -57,7 +55,7 @@ class Wanted:
     ways: bool = False
     """Histograms of the delays of both ways."""
     openings: bool = False
-    """Each connection's first sample and the median of all."""
+    """Each connection's first sample, and its others."""
     connections: bool = False
     """How many connections carried samples."""
 
@@ -68,7 +66,7 @@ class Openings:
 
     first_ns: Floats
     median_ns: Floats
-    """Of all its samples after warm-up, within 0.4 %."""
+    """Of all its samples after warm-up, within 0.1 %."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +78,11 @@ class Scanned:
     """None: not wanted."""
     backward: Histogram | None = None
     openings: Openings | None = None
+    connections: Mapping[PathKey, ConnectionTally] | None = None
+
+    def by_connection(self, selection: Selection = ALL) -> ByConnection | None:
+        """The answered samples of each connection; None: not wanted."""
+        return None if self.connections is None else by_connection(self.connections, selection)
 
 
 def scan(where: str, source: Source, wanted: Wanted) -> Scanned:
@@ -90,7 +93,7 @@ def scan(where: str, source: Source, wanted: Wanted) -> Scanned:
     if last - first > LONGEST_NS:
         raise _refused(where, "its first and its last sample are more than ten years apart")
     step_ns = step_of(first, last)
-    parts = _Parts(_Steps(step_ns, first // step_ns), wanted)
+    parts = _Parts(_Steps(step_ns, first // step_ns, first, (last - first) // SLICES + 1), wanted)
     columns = ["sent_ns", "rtt_ns", "rtt_bucket", "flags", "size", SILENCE]
     columns += ["forward_ns", "backward_ns"] if wanted.ways else []
     columns += ["connection"] if wanted.connections or wanted.openings else []
@@ -153,6 +156,9 @@ class _Steps:
 
     length_ns: int
     first: int
+    first_sent_ns: int
+    slice_ns: int
+    """Length of the slices by which connections are compared."""
 
 
 class _Tally:
@@ -210,7 +216,7 @@ class _Parts:
         self._paths: dict[PathKey, _Tally] = {}
         self._ways: dict[str, list[Histogram]] = {"forward": [], "backward": []}
         self._first: list[tuple[Ints, Floats]] = []
-        self._of_connections: list[tuple[Ints, ...]] = []
+        self._of_connections: dict[PathKey, ConnectionTally] = {}
         self._connections: set[int] = set()
 
     def empty(self) -> _Parts:
@@ -222,15 +228,18 @@ class _Parts:
         for way, histograms in other._ways.items():
             self._ways[way] += histograms
         self._first += other._first
-        self._of_connections += other._of_connections
+        for key, connections in other._of_connections.items():
+            self._of_connections.setdefault(key, ConnectionTally()).add(connections)
         self._connections |= other._connections
 
     def count(self, batch: Batch) -> None:
         flags = batch.column("flags")
         plain = not flags.any()
         for key, mask in _paths_of(batch, flags, plain=plain):
-            tally = _one_path(batch if mask is None else batch.part(mask), self._steps, plain=plain)
-            self._paths.setdefault(key, _Tally()).add(tally)
+            part = batch if mask is None else batch.part(mask)
+            self._paths.setdefault(key, _Tally()).add(_one_path(part, self._steps, plain=plain))
+            if self._wanted.openings and not key.warm_up:
+                self._by_connection(key, part)
         if self._wanted.ways:
             warm = None if plain else (flags & int(Flags.WARM_UP)) == 0
             for way in self._ways:
@@ -248,19 +257,24 @@ class _Parts:
         first = answered & ((flags & int(Flags.FIRST_ON_CONNECTION)) != 0)
         if first.any():
             self._first.append((connection[first], rtt[first].astype(np.float64)))
-        counts = answered & ((flags & int(Flags.WARM_UP)) == 0)
-        bucket = batch.column("rtt_bucket")[counts].astype(np.int64) >> _COARSE << _COARSE
-        if len(bucket):
-            key = np.sort(connection[counts] << BUCKET_BITS | bucket)
-            self._of_connections.append(added(key, np.ones_like(key)))
-            if len(self._of_connections) >= _JOIN_AT:
-                self._of_connections = [self._joined_connections()]
 
-    def _joined_connections(self) -> tuple[Ints, ...]:
-        return added(*(np.concatenate(c) for c in zip(*self._of_connections, strict=True)))
+    def _by_connection(self, key: PathKey, batch: Batch) -> None:
+        known = batch.known("rtt_ns")
+        answered = batch if known is None else batch.part(known)
+        if not answered.rows:
+            return
+        connection = answered.column("connection").astype(np.int64)
+        rtt, bucket = answered.column("rtt_ns"), answered.column("rtt_bucket")
+        slices = (answered.column("sent_ns") - self._steps.first_sent_ns) // self._steps.slice_ns
+        slices = np.clip(slices, 0, SLICES - 1)  # Of a damaged row.
+        cells = _answered(connection, bucket, rtt, int(rtt.min()), int(rtt.max()))
+        tally = self._of_connections.setdefault(key, ConnectionTally())
+        tally.count(cells, connection, slices, bucket.astype(np.int64))
 
     def answer(self) -> Scanned:
         keys = sorted(self._paths)
+        for connections in self._of_connections.values():
+            connections.join()
         rollup = Rollup(
             self._steps.length_ns,
             tuple(self._paths[key].counts(key) for key in keys),
@@ -273,18 +287,17 @@ class _Parts:
             ways["forward"] if self._wanted.ways else None,
             ways["backward"] if self._wanted.ways else None,
             self._openings() if self._wanted.openings else None,
+            self._of_connections if self._wanted.openings else None,
         )
 
     def _openings(self) -> Openings:
-        if not self._first or not self._of_connections:
+        every = by_connection(self._of_connections, ALL)
+        if not self._first or not len(every.ids):
             return Openings(np.zeros(0), np.zeros(0))
         connection, first = (np.concatenate(c) for c in zip(*self._first, strict=True))
-        cell, number = self._joined_connections()
-        group, bucket = cell >> BUCKET_BITS, cell & ((1 << BUCKET_BITS) - 1)
-        keys, median = grouped_quantile(group, bucket, number, 0.5, _COARSE)
-        sizes = np.add.reduceat(number, np.flatnonzero(np.diff(group, prepend=-1)))
-        place = np.minimum(np.searchsorted(keys, connection), len(keys) - 1)
-        enough = (keys[place] == connection) & (sizes[place] >= _FEWEST)
+        median, sizes = every.medians(), every.sizes()
+        place = np.minimum(np.searchsorted(every.ids, connection), len(every.ids) - 1)
+        enough = (every.ids[place] == connection) & (sizes[place] >= _FEWEST)
         return Openings(first[enough], median[place[enough]])
 
 
@@ -341,7 +354,7 @@ def _one_path(batch: Batch, steps: _Steps, *, plain: bool) -> _Tally:
 def _answered(
     step: Ints, bucket: npt.NDArray[Any], rtt: Ints, least: int, most: int
 ) -> tuple[Ints, Ints, Ints]:
-    """Cells of answered samples: number, and exact sum."""
+    """Cells of answered samples, by step (or connection) and bucket: number, and exact sum."""
     if least < 0 or most >= MOST_NS:
         raise _BadValueError("a round trip is negative or longer than a hundred days")
     # Two fine buckets are one; numbered on from 1, as `LOST` is 0.

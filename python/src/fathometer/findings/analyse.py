@@ -35,6 +35,7 @@ from fathometer.findings.consistency.model import ORDER, Document, Remark, Stati
 from fathometer.findings.incidents import incidents, numbered
 from fathometer.findings.model import Analysis, Key, Scenario
 from fathometer.findings.scenarios import scenarios
+from fathometer.findings.seen import ways as ways_of_connections
 from fathometer.stats.family import MATTERS, Metric
 from fathometer.stats.sweep import FEWEST_SIZES, Sweep, sweep
 
@@ -88,6 +89,7 @@ def analyse(
     applications = policies.applications(recordings)
     advice = settings.advice(paths, happened) + breakers.advice(applications) + load.advice(paths, versus)
     advice += advise.choices(paths, versus, metric) + costs.advice(paths) + advise.placement(paths)
+    advice += ways_of_connections.advice(findings)
     return Analysis(
         recordings=tuple(recordings),
         summaries=tuple(summaries),

@@ -84,7 +84,8 @@ def _one_path(a: Scenario, b: Scenario) -> bool:
 
 def _versus(a: Scenario, b: Scenario, known: dict[str, Spreads]) -> Versus:
     """By runs where both have enough of them, else by blocks; the verdicts of the family come later."""
-    together = _together(a.runs, b.runs)
+    # What both shared in time is little beside connections that differ.
+    together = _together(a.runs, b.runs) if a.units is None and b.units is None else None
     comparison: Comparison | None = None
     if together:
         width, start = together
@@ -103,7 +104,9 @@ def _versus(a: Scenario, b: Scenario, known: dict[str, Spreads]) -> Versus:
 def _spreads(scenario: Scenario, known: dict[str, Spreads]) -> Spreads:
     if scenario.name not in known:
         # A seed of its own: two scenarios that are resampled alike would look paired.
-        known[scenario.name] = spreads(scenario.blocks, 1 + len(known), _shaky(scenario))
+        known[scenario.name] = spreads(
+            scenario.blocks, 1 + len(known), _shaky(scenario), scenario.connections, scenario.units
+        )
     return known[scenario.name]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fathometer.counts import are, count
 from fathometer.stats.results import Doubt, DoubtCode
 
@@ -16,10 +18,6 @@ def _sentence(doubt: Doubt) -> str:
     worth = "" if doubt.worth is None else f"{doubt.worth:,.0f}"
     name = "" if doubt.quantile is None else f"p{100 * doubt.quantile:g}"
     match doubt.code:
-        case DoubtCode.NO_SAMPLES:
-            return "no samples"
-        case DoubtCode.NO_RUNS:
-            return "no runs"
         case DoubtCode.UNSUPPORTED:
             return f"{samples} {are(doubt.count)} too few for {name}"
         case DoubtCode.CORRELATED_UNSUPPORTED:
@@ -44,7 +42,19 @@ def _sentence(doubt: Doubt) -> str:
         case DoubtCode.TIED:
             values = count(doubt.count, "value")
             return f"between {values} that many samples share, the data cannot say which it is"
-        case DoubtCode.HEAVY_TAIL:
-            return "a few of the largest samples decide it: more of them could move it beyond its interval"
-        case DoubtCode.NOT_POSITIVE:
-            return "a round trip of zero has no ratio"
+        case DoubtCode.CONNECTIONS_DIFFER:
+            connections = count(doubt.count, "connection")
+            return f"{connections} differ by more than chance: the interval is of them, and not of samples"
+        case _:
+            return _PLAIN[doubt.code]
+
+
+_PLAIN: Final = {
+    DoubtCode.NO_SAMPLES: "no samples",
+    DoubtCode.NO_RUNS: "no runs",
+    DoubtCode.HEAVY_TAIL: (
+        "a few of the largest samples decide it: more of them could move it beyond its interval"
+    ),
+    DoubtCode.NOT_POSITIVE: "a round trip of zero has no ratio",
+}
+"""Of those without numbers."""

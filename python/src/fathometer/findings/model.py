@@ -184,6 +184,10 @@ class Scenario:
     first: First | None
     worth: float = 1.0
     """Independent samples that one is worth where losses are counted: they come in bursts."""
+    connections: int = 1
+    """That carried its samples."""
+    units: BlockCounts | None = None
+    """One row a connection, where connections of a run differ by more than chance; None: they do not."""
 
     @property
     def lost(self) -> int:
@@ -214,7 +218,8 @@ class Versus:
     a: str
     b: str
     differences: tuple[Difference, ...]
-    """One a metric, by runs where both have at least six (`Difference.basis`), by blocks otherwise."""
+    """One a metric, by runs where both have at least six (`Difference.basis`), by blocks otherwise, and by
+    connections where those of one differ."""
     pairing: Literal["paired in time", "unpaired"]
     """Of the blocks."""
     blocks: tuple[int, int]

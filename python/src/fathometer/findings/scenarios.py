@@ -15,6 +15,7 @@ from fathometer.dataset.histogram import Histogram, supports
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.regroup import at_rank, first_of_each, grid
 from fathometer.dataset.rollup import BUCKET_BITS, Counted, added
+from fathometer.findings.connections import differing
 from fathometer.findings.model import FIGURES, Key, Run, Scenario
 from fathometer.findings.parts import Part, is_whole, joined_blocks, parts, recordings_of, totals_of
 from fathometer.findings.words import offset_ns
@@ -25,6 +26,8 @@ from fathometer.stats.quantiles import share_worth
 from fathometer.stats.results import Estimate
 from fathometer.stats.rollup import rollup_estimates, rollup_mean
 from fathometer.stats.runs import RUNS_TO_COMPARE, WorstOfRuns, median_of_runs, percentile_rule
+from fathometer.stats.series import BlockCounts
+from fathometer.stats.units import mean_over_units, quantile_over_units, widened
 
 __all__ = ["SHARE", "grouped", "recordings_of", "scenarios"]
 
@@ -129,6 +132,9 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
     blocks = joined_blocks(group)
     estimates = {"mean": rollup_mean(blocks)}
     estimates |= dict(zip(SHARE, rollup_estimates(blocks, tuple(SHARE.values())), strict=True))
+    units = differing(group)
+    if units is not None:
+        estimates = {name: _over_units(e, name, units) for name, e in estimates.items()}
     runs = tuple(_run(p, h) for p, h in zip(group, rtts, strict=True))
     of_runs: dict[str, Estimate] = {}
     worst: WorstOfRuns | None = None
@@ -154,10 +160,21 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
         of_runs=of_runs,
         worst=worst,
         blocks=blocks,
+        connections=sum(map(_connections, group)),
+        units=units,
         calendar=_calendar(group, zone),
         first=_first(group),
         worth=_worth(group),
     )
+
+
+def _over_units(estimate: Estimate, name: str, units: BlockCounts) -> Estimate:
+    between = quantile_over_units(units, SHARE[name]) if name in SHARE else mean_over_units(units)
+    return widened(estimate, between, units)
+
+
+def _connections(part: Part) -> int:
+    return max(len(part.recording.connections), part.recording.totals.connections, 1)
 
 
 def _worth(group: Sequence[Part]) -> float:

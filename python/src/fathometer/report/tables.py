@@ -185,7 +185,7 @@ def _ratio(d: Difference) -> Cell:
 
 def _basis(v: Versus) -> str:
     d = v.headline
-    return f"by {d.units[0]} and {d.units[1]} runs" if d.basis == "runs" else v.pairing
+    return v.pairing if d.basis == "blocks" else f"by {d.units[0]} and {d.units[1]} {d.basis}"
 
 
 def _sentence(v: Versus) -> str:

@@ -19,6 +19,7 @@ from fathometer.findings import marks, policy_words
 from fathometer.findings import render as words
 from fathometer.findings.finding import SILENT, Finding, Incident
 from fathometer.findings.model import Analysis, Scenario, is_making, is_search
+from fathometer.findings.seen import ways
 from fathometer.findings.words import capital, count, duration, listed, moment, zone_name
 from fathometer.report import modes, page, render, tables
 from fathometer.report.interest import by_interest, foremost_pairs, harm
@@ -157,8 +158,15 @@ def _measured(report: Page) -> str:
     )
 
 
-def _quiet(scenarios: Sequence[Scenario]) -> str:
-    """What a report says where nothing happened at a moment of its own; single losses are no such thing."""
+def _quiet(a: Analysis) -> str:
+    """What a report says where nothing happened at a moment of its own; single losses are no such thing, and
+    connections that differ do so all the time.
+    """
+    differ = [words.statement(f) for f in a.findings if f.kind == ways.KIND]
+    return " ".join([_nothing(a.scenarios), *(f"But {one}." for one in differ[:MOST_OPEN])])
+
+
+def _nothing(scenarios: Sequence[Scenario]) -> str:
     if scenarios and all(is_search(s.key.mode) for s in scenarios):
         return "Searches for limits send no samples: what they found stands above, and in a table below."
     names = {"unanswered": "unanswered", "corrupt": "corrupt", "unsent": "not sent"}
@@ -207,7 +215,7 @@ def _context(report: Page) -> dict[str, Any]:
         "marks": marks.told(a.recordings),
         "strip": verdicts(a, report.judgement),
         "worst": worst,
-        "quiet": _quiet(a.scenarios),
+        "quiet": _quiet(a),
         "applications": _applications(a),
         "stories": lines,
         "more_stories": others[: report.rows],

@@ -18,16 +18,18 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.stats.blocks import FEWEST, MOST, correlated, variance_of_mean
-from fathometer.stats.family import METRICS, QUANTILE, Difference, Metric, judged
+from fathometer.stats.family import METRICS, QUANTILE, Difference, Metric, judged, ratio_of
+from fathometer.stats.quantiles import freedom as freedom_of
 from fathometer.stats.quantiles import supported
 from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Interval
 from fathometer.stats.series import BlockCounts, joined, mid_quantiles_of, paired, settled
+from fathometer.stats.units import added, no_surer_than_connections
 
 __all__ = ["METRICS", "Comparison", "Difference", "Metric", "Spreads", "compare", "spreads", "superiority"]
 
@@ -67,6 +69,9 @@ class Spreads:
     """The middles of every resample; empty with too few blocks."""
     shaky: frozenset[Metric] = frozenset()
     """Metrics whose intervals are known to be too narrow."""
+    connections: int = 1
+    between: Spreads | None = None
+    """The same, resampled by connections; None: they do not differ."""
 
 
 SHAKY = 2.0
@@ -74,13 +79,27 @@ SHAKY = 2.0
 of twelve scenarios that are alike called two of them different (benches/verdicts.py)."""
 
 
-def spreads(blocks: BlockCounts, seed: int = 1, shaky: Collection[Metric] = ()) -> Spreads:
-    """Settles a series into independent blocks and resamples them. `shaky`: metrics whose intervals are known
-    to be too narrow.
+def spreads(
+    blocks: BlockCounts,
+    seed: int = 1,
+    shaky: Collection[Metric] = (),
+    connections: int = 1,
+    units: BlockCounts | None = None,
+) -> Spreads:
+    """Settles a series into independent blocks and resamples them.
+
+    Args:
+        blocks: the series.
+        seed: of the resampling.
+        shaky: metrics whose intervals are known to be too narrow.
+        connections: how many carried the samples.
+        units: their histograms, where they differ.
     """
+    rng = np.random.default_rng(seed)
     full = blocks.pick(np.flatnonzero(blocks.sizes > 0))
-    plain = _spread(settled(full) if full.number else full, np.random.default_rng(seed))
-    return replace(plain, shaky=frozenset(shaky))
+    plain = _spread(settled(full) if full.number else full, rng)
+    between = None if units is None else _spread_by(units, _weights(rng, units.number))
+    return replace(plain, shaky=frozenset(shaky), connections=connections, between=between)
 
 
 def _spread(blocks: BlockCounts, rng: np.random.Generator) -> Spreads:
@@ -220,6 +239,10 @@ def _difference(x: Spreads, y: Spreads, metric: Metric, side_by_side: bool, leve
     widenings = _widenings(x, y, logs, metric, side_by_side)
     spread, freedom = _spread_of(*logs, widenings, side_by_side)
     gap, _ = _spread_of(x.again[metric], y.again[metric], widenings, side_by_side)
+    drawn = [_drawn(s.between, metric) for s in (x, y) if s.between is not None]
+    if drawn:
+        spread, freedom = added([(spread, freedom), *((d.log, d.freedom) for d in drawn)])
+        gap = math.hypot(gap, *(d.gap for d in drawn))
     # Neither figure is known better than its bucket, however often it is resampled.
     of_a, of_b = _resolution(x, metric), _resolution(y, metric)
     wide = -float(stdtrit(freedom, (1 - level) / 2))
@@ -236,19 +259,23 @@ def _difference(x: Spreads, y: Spreads, metric: Metric, side_by_side: bool, leve
             DoubtCode.CORRELATED_BLOCKS, min(units), min(x.blocks.count, y.blocks.count) // min(units)
         )
     between = y.middles[metric] - x.middles[metric]
-    return Difference(
+    told = Difference(
         metric,
         a,
         b,
         b - a,
         Interval(min(between - half_gap, b - a), max(between + half_gap, b - a), level),
         b / a,
-        Interval(math.exp(low), math.exp(high), level),
+        Interval(ratio_of(low), ratio_of(high), level),
         p_value,
         "no difference shown",
         units=units,
         doubt=doubt,
     )
+    if not drawn:
+        return told
+    sides = [(None if s.between is None else s.between.blocks, s.connections) for s in (x, y)]
+    return no_surer_than_connections(told, sides, level)
 
 
 _COARSE = 0.005
@@ -298,13 +325,24 @@ def _spread_of(
     if side_by_side:
         widening, freedom = widenings[0]
         return float(np.std(b - a, ddof=1)) * widening, freedom
-    variances = [(float(np.std(s, ddof=1)) * w) ** 2 for s, (w, _) in zip((a, b), widenings, strict=True)]
-    whole = sum(variances)
-    if whole == 0:
-        return 0.0, sum(f for _, f in widenings)
-    # Welch-Satterthwaite: how many degrees of freedom two spreads of unequal size are worth.
-    freedom = whole**2 / sum(v**2 / f for v, (_, f) in zip(variances, widenings, strict=True))
-    return math.sqrt(whole), freedom
+    return added([(float(np.std(s, ddof=1)) * w, f) for s, (w, f) in zip((a, b), widenings, strict=True)])
+
+
+class _Drawn(NamedTuple):
+    """By how much a figure varies with the connections that were drawn."""
+
+    log: float
+    gap: float
+    """In the unit of the series."""
+    freedom: float
+
+
+def _drawn(s: Spreads, metric: Metric) -> _Drawn:
+    k = s.blocks.number
+    # Resamples of a few vary less than such few do.
+    few = math.sqrt(k / (k - 1))
+    log, gap = (few * float(np.std(of, ddof=1)) for of in (_scaled(s, metric), s.again[metric]))
+    return _Drawn(log, gap, freedom_of(_influences(s.blocks, metric, 1.0)))
 
 
 def _influences(blocks: BlockCounts, metric: Metric, spread: float) -> NDArray[np.float64]:

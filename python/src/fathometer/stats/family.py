@@ -48,10 +48,10 @@ class Difference:
     """Before any correction; None where nothing can be decided."""
     verdict: Verdict
     """Of B, as seen from A, within the family that it was judged in (`judged`)."""
-    basis: Literal["blocks", "runs"] = "blocks"
+    basis: Literal["blocks", "connections", "runs"] = "blocks"
     method: str = "bootstrap of blocks"
     units: tuple[int, int] = (0, 0)
-    """Blocks or runs of A and of B."""
+    """Blocks, connections or runs of A and of B."""
     doubt: Doubt | None = None
 
     @property

@@ -48,6 +48,8 @@ class DoubtCode(StrEnum):
     say which."""
     HEAVY_TAIL = "heavy-tail"
     """A few of the largest samples decide the figure, or its interval ends at the largest one seen."""
+    CONNECTIONS_DIFFER = "connections-differ"
+    """Connections differ by more than chance: the interval is of them, and not of samples."""
     NOT_POSITIVE = "not-positive"
     """A ratio with a round trip of zero says nothing."""
 

@@ -1,0 +1,115 @@
+"""What each connection's samples come to, counted in the same pass as the rollup: round trips by bucket, and
+the level of each connection over the recording's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from fathometer.dataset.histogram import Floats, Ints, grouped_quantile
+from fathometer.dataset.rollup import BUCKET_BITS, SHIFT, Counted, PathKey, added
+from fathometer.dataset.selection import Selection
+
+_SLICE_BITS: Final = 6
+SLICES: Final = 1 << _SLICE_BITS
+"""Stretches of equal time into which a recording is cut, all connections alike."""
+_JOIN_AT: Final = 32
+"""Parts that are put together before there are more."""
+Rows = tuple[Ints, ...]
+"""Key, number and total; sorted by key, each key once."""
+
+
+@dataclass(slots=True)
+class ConnectionTally:
+    """Counts of the connections of one path so far."""
+
+    counts: list[Rows] = field(default_factory=list)
+    """By connection and bucket; the total is of round trips, ns."""
+    levels: list[Rows] = field(default_factory=list)
+    """By connection and slice of time; the total is of bucket numbers."""
+
+    def count(self, cells: Rows, connection: Ints, slices: Ints, bucket: Ints) -> None:
+        """Adds answered samples. `cells`: the same by connection and bucket."""
+        self.counts.append(cells)
+        first = int(connection.min())
+        place = (connection - first) << _SLICE_BITS | slices
+        if int(place.max()) < 4 * max(len(place), 1 << 14):
+            number = np.bincount(place)
+            at = np.flatnonzero(number)
+            # Bucket numbers are small: their sums stay exact in floating point.
+            total = np.bincount(place, weights=bucket)[at].astype(np.int64)
+            rows: Rows = (at, number[at], total)
+        else:
+            order = np.argsort(place, kind="stable")
+            rows = added(place[order], np.ones_like(place), bucket[order])
+        self.levels.append((rows[0] + (first << _SLICE_BITS), *rows[1:]))
+        self._shrink()
+
+    def add(self, other: ConnectionTally) -> None:
+        """Adds another part's."""
+        self.counts += other.counts
+        self.levels += other.levels
+        self._shrink()
+
+    def _shrink(self) -> None:
+        if len(self.counts) >= _JOIN_AT:
+            self.join()
+
+    def join(self) -> None:
+        """Puts equal keys together."""
+        self.counts, self.levels = [_joined(self.counts)], [_joined(self.levels)]
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    return added(*(np.concatenate(c) for c in zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByConnection:
+    """Answered samples by connection; warm-up is left out."""
+
+    ids: Ints
+    """Numbers of the connections, ascending."""
+    counted: Counted
+    """Their round trips; a stretch is the place of a connection in `ids`."""
+    number: Ints
+    """number[connection, slice]: samples."""
+    level: Ints
+    """level[connection, slice]: sum of the samples' bucket numbers, which go about as logarithms do."""
+
+    def medians(self) -> Floats:
+        """The median of each connection, ns."""
+        return grouped_quantile(*self.counted[:3], 0.5, SHIFT)[1]
+
+    def sizes(self) -> Ints:
+        """Samples of each connection."""
+        return np.asarray(self.number.sum(axis=1), dtype=np.int64)
+
+
+def by_connection(tallies: Mapping[PathKey, ConnectionTally], selection: Selection) -> ByConnection:
+    """The connections of the paths that a selection wants."""
+    silence = None if selection.silence is None else selection.silence.code
+    chosen = [
+        tally
+        for key, tally in tallies.items()
+        if selection.size in {None, key.size}
+        and selection.under_load in {None, key.loaded}
+        and silence in {None, key.silence}
+    ]
+    none = np.zeros(0, dtype=np.int64)
+    if not chosen:
+        empty = np.zeros((0, SLICES), dtype=np.int64)
+        return ByConnection(none, Counted(none, none, none, none), empty, empty)
+    cell, number, total = _joined([rows for tally in chosen for rows in tally.counts])
+    ids, place = np.unique(cell >> BUCKET_BITS, return_inverse=True)
+    # Buckets are numbered from 1 in cells.
+    counted = Counted(place.astype(np.int64), (cell & ((1 << BUCKET_BITS) - 1)) - 1, number, total)
+    key, sent, level = _joined([rows for tally in chosen for rows in tally.levels])
+    numbers, levels = (np.zeros((len(ids), SLICES), dtype=np.int64) for _ in range(2))
+    at = np.searchsorted(ids, key >> _SLICE_BITS), key & (SLICES - 1)
+    numbers[at], levels[at] = sent, level
+    return ByConnection(ids, counted, numbers, levels)
