@@ -115,7 +115,13 @@ def _refused(before: list[str], why: str) -> FathometerError:
 def _call(argv: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(  # noqa: S603 - ssh-keyscan, with addresses that `Lab` has checked
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_CALL_S
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=_CALL_S,
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(argv, 1, "", "it took too long")

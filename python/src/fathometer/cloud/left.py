@@ -53,7 +53,8 @@ def look(where: Where) -> Left:
                 command,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 check=False,
                 timeout=LONGEST_S,
             )

@@ -174,7 +174,7 @@ def _said(argv: list[str], text: str = "", agent: str | None = None) -> tuple[st
             input=text,
             env={**os.environ, **own},
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             check=False,
             timeout=_LONGEST_S,

@@ -200,7 +200,8 @@ def owner_now(cloud: str) -> str | None:
             _ACCOUNT,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
             timeout=_LONGEST_S,
         )
