@@ -13,10 +13,12 @@ import typer
 
 from fathometer import console
 from fathometer.counts import count
+from fathometer.decimal_sign import Decimals
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.import_command import (
     Dates,
     Delimiter,
+    Offset,
     RttColumn,
     RttUnit,
     TimeColumn,
@@ -80,7 +82,9 @@ def changes_command(
     delimiter: Delimiter = ",",
     missing: Unanswered = None,
     timezone: Zone = "UTC",
+    utc_offset: Offset = None,
     date_order: Dates = None,
+    decimal: Decimals = None,
 ) -> None:
     """Find when the level or the tail of round trips changed."""
     if follow:
@@ -94,6 +98,8 @@ def changes_command(
         missing=missing,
         timezone=timezone,
         date_order=date_order,
+        decimal=decimal,
+        utc_offset=utc_offset,
     )
     with console.Progress() as progress:
         progress("reading")
@@ -225,7 +231,7 @@ def _file(path: Path, options: Options) -> _Series:
     from fathometer.dataset import importers
 
     if options.rtt is None:
-        plain = _plain(path, options.unit)
+        plain = _plain(path, options)
         if plain is not None:
             return plain
     if options.rtt is not None and options.time is None:
@@ -235,36 +241,42 @@ def _file(path: Path, options: Options) -> _Series:
         has = f"{len(imported.series)} series of samples"
         raise FathometerError("find changes", f"{path} has {has}", "import it and name one recording")
     (series,) = imported.series
-    return _Series(np.where(series.answered, series.rtt_ns.astype(np.float64), np.nan), series.sent_ns)
+    note = "; ".join(series.notes) or None
+    return _Series(np.where(series.answered, series.rtt_ns.astype(np.float64), np.nan), series.sent_ns, note)
 
 
-def _plain(path: Path, unit: str | None) -> _Series | None:
+def _plain(path: Path, options: Options) -> _Series | None:
     """Nothing but numbers, one a line, perhaps under a heading. An empty line is an unanswered sample."""
     import numpy as np
 
     from fathometer.dataset.importers.base import UNITS, unit_word
     from fathometer.dataset.importers.reading import contents
+    from fathometer.dataset.notation import decided
 
     try:
         lines = contents(path).decode().splitlines()
     except UnicodeDecodeError:
         return None
-    if lines and not _number(lines[0]):
-        lines = lines[1:]
     cells = [line.strip() for line in lines]
+    where = "standard input" if path.name == "standard-input.csv" else str(path)
+    notation = decided(cells, given=options.decimal, where=where, operation="find changes")
+    cells = [notation.plain(cell) for cell in cells]
+    if cells and not _number(cells[0]):
+        cells = cells[1:]
     if not any(cells) or not all(_number(c) for c in cells if c):
         return None
-    if unit is None:
+    if options.unit is None:
         raise FathometerError(
             "find changes",
             f"{path}: no unit is given for its numbers",
             "add --unit ms (or s, us, ns)",
             exit_code=ExitCode.USAGE,
         )
-    scale = 10 ** UNITS[unit_word(unit)]
+    scale = 10 ** UNITS[unit_word(options.unit)]
     values = _durations(path, [float(c) * scale if c else np.nan for c in cells])
-    note = "negative numbers count as unanswered" if (values < 0).any() else None
-    return _Series(np.where(values < 0, np.nan, values), None, note)
+    notes = ["negative numbers count as unanswered"] if (values < 0).any() else []
+    notes += [told] if (told := notation.told()) else []
+    return _Series(np.where(values < 0, np.nan, values), None, "; ".join(notes) or None)
 
 
 def _durations(path: Path, values: list[float]) -> NDArray[np.float64]:
@@ -291,11 +303,14 @@ def _number(cell: str) -> bool:
 def _untimed(path: Path, options: Options) -> _Series:
     """A column of round trips in order of sending, without times."""
     import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    from fathometer.dataset.importers.base import UNITS, File, read_csv, unit_word
+    from fathometer.dataset.importers.base import File, exact, read_csv, unit_word
+    from fathometer.dataset.importers.generic import in_plain_notation
 
-    file = File(path)
-    columns = read_csv(file, 0, delimiter=options.delimiter)
+    file, notes = File(path), list[str]()
+    columns = read_csv(file, 0, delimiter=options.delimiter, notes=notes)
     if options.rtt not in columns:
         raise FathometerError(
             "find changes",
@@ -310,12 +325,10 @@ def _untimed(path: Path, options: Options) -> _Series:
             "add --unit ms (or s, us, ns)",
             exit_code=ExitCode.USAGE,
         )
-    cells = [str(c).strip() for c in columns[options.rtt].to_pylist()]
-    words = set(options.missing)
-    scale = 10 ** UNITS[unit_word(options.unit)]
-    known = [float(c) * scale if _number(c) and c not in words else np.nan for c in cells]
-    values = _durations(path, known)
-    lost = values < 0
-    if "zero" in words:
-        lost |= values == 0
-    return _Series(np.where(lost, np.nan, values), None)
+    cells = in_plain_notation(columns[options.rtt], columns, options, file, notes, options.rtt)
+    cells = pc.if_else(pc.is_in(cells, value_set=pa.array(options.missing, pa.string())), "", cells)
+    rtt, known = exact(cells, unit_word(options.unit), what=f"column {options.rtt}", file=file)
+    lost = ~known | (rtt < 0)
+    if "zero" in options.missing:
+        lost |= rtt == 0
+    return _Series(np.where(lost, np.nan, rtt.astype(np.float64)), None, "; ".join(notes) or None)

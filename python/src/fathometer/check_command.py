@@ -13,6 +13,7 @@ import typer
 
 from fathometer import console
 from fathometer.clean import all_cleaned, cleaned
+from fathometer.decimal_sign import Decimals, sign_of
 from fathometer.errors import ExitCode, FathometerError
 
 EPILOG = """\
@@ -52,18 +53,23 @@ def check_command(
     unit: Annotated[
         Unit, typer.Option(metavar="UNIT", help="Unit of figures that name none: ns, us, ms or s.")
     ] = Unit.US,
+    decimal: Decimals = None,
 ) -> None:
     """Hold a table of statistics against the laws that it must obey."""
-    from fathometer.findings.consistency import check
+    from fathometer.findings.consistency import remarks as remarks_of
+    from fathometer.findings.consistency import understood
 
     try:
-        remarks = check(_text(table), table, unit.value)
+        document = understood(_text(table), table, unit.value, sign_of(decimal))
+        remarks = remarks_of(document)
     except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, csv.Error) as error:
         raise FathometerError(
             "check",
             f"{table}: it is not understood ({type(error).__name__}: {str(error)[:200]})",
             "check that it is a table of figures",
         ) from error
+    for note in document.notes:
+        console.say(note)
     if machine:
         from fathometer.report.as_json import remark_as_json
 

@@ -24,7 +24,7 @@ from fathometer.demo.command import EPILOG as DEMO_EPILOG
 from fathometer.demo.command import demo_command
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.import_command import EPILOG, import_command
-from fathometer.output import Output, UnwritableError
+from fathometer.output import Output, UnwritableError, any_locale
 from fathometer.report_command import COMPARE_EPILOG, REPORT_EPILOG, compare_command, report_command
 from fathometer.rollup_command import EPILOG as ROLLUP_EPILOG
 from fathometer.rollup_command import rollup_command
@@ -73,6 +73,7 @@ early.imported()
 
 def main() -> None:
     """Runs the command line; the one place where an error becomes an exit code."""
+    any_locale()
     output = Output()
     _open_input()
     try:

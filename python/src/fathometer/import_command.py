@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
+import re
+from datetime import UTC, timedelta, tzinfo
+from datetime import timezone as fixed
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +14,7 @@ import typer
 
 from fathometer import console
 from fathometer.counts import count
+from fathometer.decimal_sign import Decimals, DecimalSign, sign_of
 from fathometer.errors import ExitCode, FathometerError
 
 if TYPE_CHECKING:
@@ -61,6 +64,15 @@ Dates = Annotated[
     ),
 ]
 Zone = Annotated[str, typer.Option(metavar="ZONE", help="Zone of dates that name none.")]
+Offset = Annotated[
+    str | None,
+    typer.Option(
+        "--utc-offset",
+        metavar="OFFSET",
+        help="Distance from UTC of dates that name no zone, as +02:00; with --timezone only of those that "
+        "exist twice, when daylight saving ends.",
+    ),
+]
 
 
 def import_command(
@@ -89,7 +101,9 @@ def import_command(
         typer.Option(metavar="BYTES", min=1, help="Payload bytes each way, where the file does not say."),
     ] = None,
     timezone: Zone = "UTC",
+    utc_offset: Offset = None,
     date_order: Dates = None,
+    decimal: Decimals = None,
 ) -> None:
     """Bring another tool's output in, as a recording, or as a summary where it has no samples."""
     from fathometer.dataset import importers, write  # Only who imports pays for them.
@@ -110,6 +124,8 @@ def import_command(
         delimiter=delimiter,
         missing=missing,
         date_order=date_order,
+        decimal=decimal,
+        utc_offset=utc_offset,
     )
     for file in files:
         imported = importers.read(file, options, tool=tool)
@@ -136,7 +152,9 @@ def options_of(
     delimiter: str,
     missing: list[str] | None,
     timezone: str,
+    utc_offset: str | None = None,
     date_order: DateOrder | None = None,
+    decimal: DecimalSign | None = None,
     label: str | None = None,
     started_at: str | None = None,
     size: int | None = None,
@@ -146,11 +164,14 @@ def options_of(
 
     if unit is not None:
         _unit(unit)
+    offset = _offset(utc_offset)
     return importers.Options(
         label=label,
         started_ns=_time(started_at),
         size=size,
-        zone=_zone(timezone),
+        zone=fixed(offset) if offset is not None and timezone == "UTC" else _zone(timezone),
+        offset=offset,
+        decimal=sign_of(decimal),
         date_order=date_order and date_order.value,
         time=time,
         rtt=rtt,
@@ -188,7 +209,19 @@ def _time(text: str | None) -> int | None:
         raise _usage("--started-at", str(text), "write it as 2026-01-02T03:04:05Z") from None
 
 
+def _offset(text: str | None) -> timedelta | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"([+-])(\d{1,2})(?::?([0-5]\d))?", text)
+    if match is None or int(match[2]) > 14:
+        raise _usage("--utc-offset", text, "write it as +02:00")
+    size = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
+    return -size if match[1] == "-" else size
+
+
 def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):

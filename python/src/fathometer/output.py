@@ -1,4 +1,4 @@
-"""Standard output that cannot be written (`> /dev/full`, a full disk) is one line and an exit code.
+"""What is printed can be printed in every locale, and an output that is full is one line and an exit code.
 
 A write fails wherever Python empties its buffer: in `typer.echo`, in Rich, or as the interpreter ends, and
 each of them would show a traceback. So the file below the buffer raises once, and then takes the rest.
@@ -35,6 +35,16 @@ class _Descriptor(io.FileIO):
                 self.reader_left = True
                 raise
             raise UnwritableError(error.errno, error.strerror) from error
+
+
+def any_locale() -> None:
+    """Makes standard output and error take every character: UTF-8, whatever the locale says.
+
+    A terminal keeps its own encoding, and shows a question mark for what it does not have.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
 
 
 class Output:

@@ -127,3 +127,28 @@ def test_samples_that_are_never_pooled_are_no_series(tmp_path):
     assert "never pooled" in done.stderr
     assert "4,096 bytes" in done.stderr
     assert "fathom report" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        ("path;mean (ms);p50 (ms);max (ms)\na;1,25;1,2;1,3\n", (), "1,25 is read as 1.25"),
+        # 1,250 could be both: by the others, by the semicolons, or as it is said.
+        ("path;mean (ms);max (ms)\na;1,250;1,4\n", (), "1,250 is read as 1.250"),
+        ("path;mean (ms);max (ms)\na;1,250;1,300\n", (), "1,250 is read as 1.250"),
+        ('path,mean (ms),max (ms)\na,"1,250","1,300"\n', (), "1,250 is read as 1250"),
+        ('path,mean (ms),max (ms)\na,"1,250","1,300"\n', ("--decimal", "comma"), "1,250 is read as 1.250"),
+        (
+            "| x | mean | max |\n|---|---|---|\n| a | 1.200,5 us | 1.300 us |\n",
+            (),
+            "1.200,5 is read as 1200.5",
+        ),
+        ("| x | mean | max |\n|---|---|---|\n| a | 1,200.5 us | 1,300 us |\n", (), "1,300 is read as 1300"),
+        ("| x | mean | max |\n|---|---|---|\n| a | 1.2 us | 1.3 us |\n", (), None),
+    ],
+)
+def test_check_reads_commas_by_the_table(text, options, told):
+    done = run("check", "-", *options, stdin=text)
+    assert done.returncode == 0, done.stdout
+    assert (told or "") in done.stderr
+    assert bool(done.stderr) == bool(told)

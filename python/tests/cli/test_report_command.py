@@ -474,3 +474,10 @@ def test_report_is_written_despite_missing_path(two, tmp_path):
     done = run("report", two / "far", "--baseline", "near.json", "-o", "far.html", cwd=tmp_path)
     assert (done.returncode, (tmp_path / "far.html").exists()) == (1, True)
     assert "near: no longer measured" in done.stderr
+
+
+def test_markdown_without_a_page_draws_nothing(two, tmp_path, monkeypatch):
+    monkeypatch.setattr("fathometer.report.drawing.draw", lambda *_: pytest.fail("a picture was drawn"))
+    done = run("report", two, "--markdown", "r.md", "--json", "-", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "](" not in (tmp_path / "r.md").read_text()

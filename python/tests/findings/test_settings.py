@@ -1,12 +1,16 @@
 """What advice counts: events, connections, and the work that this takes."""
 
 import numpy as np
+from hypothesis import given
+from hypothesis import settings as of_hypothesis
+from hypothesis import strategies as st
 
 from fathometer import changes_command
 from fathometer.dataset import open_recordings
-from fathometer.findings import settings, shifts
+from fathometer.findings import settings, shifts, values
 from fathometer.findings.ageing import Life
 from fathometer.findings.ageing import events as events_of
+from fathometer.findings.model import Between
 from fathometer.findings.scenarios import scenarios
 from fathometer.stats import coincidence
 from support.recordings import START, lognormal_ns, write
@@ -41,6 +45,31 @@ def test_five_stalls_of_one_connection_are_one_connection(tmp_path):
     write(tmp_path / "r", lognormal_ns(1, 1_000), events=events)
     (advice,) = settings._timeout(settings._recovered(scenarios(open_recordings([tmp_path]))), told=False)
     assert advice.saves.value == 1
+
+
+WAITS = st.lists(st.integers(1, 60_000), min_size=1, max_size=25)
+
+
+@of_hypothesis(max_examples=60, derandomize=True, database=None)
+@given(st.lists(WAITS, min_size=1, max_size=5), st.randoms(use_true_random=False))
+def test_timeout_advice_names_extreme_of_all_paths(stalls, random):
+    """It named the longest of the path with most stalls, 404 ms, though 1.10 s recovered on another."""
+    waits = [
+        settings._Wait(f"path {n}", Between(f"a{n}", "b"), (str(n), i), i * 60 * SECOND, ms * 1_000_000)
+        for n, each in enumerate(stalls)
+        for i, ms in enumerate(each)
+    ]
+    random.shuffle(waits)
+    (advice,) = settings._timeout(waits, told=False)
+    longest = max(ms for each in stalls for ms in each) * 1_000_000
+    assert advice.quantities["longest"].value == longest
+    assert advice.quantities["setting"].value >= 2 * longest
+    # Each path would ask for no more than this by itself.
+    alone = [values.user_timeout([ms * 1_000_000 for ms in each]) for each in stalls]
+    assert advice.quantities["setting"].value == max(alone)
+    (margin,) = [fact for fact in advice.facts if fact.code == "longest stall"]
+    assert margin.quantities["longest"].value == longest
+    assert margin.quantities["times"].value == sum(map(len, stalls))
 
 
 def test_a_thousand_lone_groups_are_no_thousand_searches(monkeypatch):

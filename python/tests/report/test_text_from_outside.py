@@ -15,7 +15,8 @@ from markdown_it import MarkdownIt
 from fathometer.clean import all_cleaned, cleaned
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
-from fathometer.report import drawing
+from fathometer.report import drawing, render
+from fathometer.report.vega import NARROW, base, named_rows
 from support.pages import write_drawn
 from support.recordings import START, lognormal_ns, write
 
@@ -52,6 +53,26 @@ def test_ordinary_text_is_kept():
     assert all_cleaned({"a\x1b": ["b\n", {"c": 1, "d": None, "e": True}]}) == {
         "a\ufffd": ["b ", {"c": 1, "d": None, "e": True}]
     }
+
+
+@pytest.mark.parametrize("letter", ["🚀", "👩‍👩‍👧", "e\u0301\u0323", "\U00100000", "\ue000🚀"])
+def test_long_label_is_drawn_wherever_cut(letter):
+    """A label of two units a letter ended the report where the picture cut it between them."""
+    for before in range(50, 57):
+        label = "x" * before + letter * 40
+        spec = base(NARROW, 100, [{"path": label, "v": 3}, {"path": "🚀", "v": 2}], [label])
+        spec |= {
+            "mark": "bar",
+            "encoding": {
+                "y": named_rows([label, "🚀"], "path"),
+                "x": {"field": "v", "type": "quantitative"},
+                "color": {"field": "path", "type": "nominal"},
+            },
+        }
+        drawn = render.svg(spec, "a")
+        assert "x" * 40 in drawn
+        assert ">🚀<" in drawn
+    assert render.png(spec).startswith(b"\x89PNG")
 
 
 JOINED = (" ".join((HOSTILE[7], *HOSTILE[:3])), " ".join(HOSTILE[3:7]))

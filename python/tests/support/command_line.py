@@ -20,16 +20,16 @@ from support.measured import FATHOMETER, STUCK_S
 typer.main.get_command = cache(typer.main.get_command)
 
 
-def run(*args, cwd=None, stdin="", out=None):
+def run(*args, cwd=None, stdin="", out=None, encoding="utf-8"):
     """Calls `fathometer.cli.main`, and returns what `subprocess.run` would.
 
-    `stdin`: its text; None: it was closed before. `out`: a file to print to.
+    `stdin`: its text; None: it was closed before. `out`: a file to print to. `encoding`: that of the locale.
     """
     with tempfile.TemporaryDirectory(prefix="fathom-run-") as directory:
         places = [Path(directory, name) for name in ("in", "out", "err")]
-        places[0].write_text(stdin or "")
+        places[0].write_text(stdin or "", encoding="utf-8")
         with contextlib.ExitStack() as during:
-            texts = {"encoding": "utf-8", "errors": "surrogateescape"}
+            texts = {"encoding": encoding, "errors": "surrogateescape" if encoding == "utf-8" else "strict"}
             given, told, said = (
                 during.enter_context(place.open(mode, **texts))
                 for place, mode in zip(places, ("r", "w", "w"), strict=True)

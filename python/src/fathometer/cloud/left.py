@@ -154,7 +154,13 @@ def _said(command: list[str]) -> tuple[int, str, str]:
         return 1, "", f"`{command[0]}` is not installed"
     try:
         done = subprocess.run(  # noqa: S603 - one of the commands above
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_LONGEST_S
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=_LONGEST_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return 1, "", str(error)

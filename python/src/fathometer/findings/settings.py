@@ -73,12 +73,27 @@ def _moments(waits: Sequence[_Wait]) -> list[int]:
     return longest
 
 
-def _bound(waits: Sequence[_Wait], ends: Iterable[Between]) -> list[int]:
-    """The stalls that a timeout for all of these paths must stay above: those of the path that asks for most.
-    Stalls of one path say nothing of another's, that of none recovered least of all.
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """What a timeout for several paths must stay above."""
+
+    recovered: list[int]
+    """The stalls of all paths, ns."""
+    few: bool
+    """A path showed too few stalls to tell how long its next one is: stalls of one path say nothing of
+    another's.
     """
+
+    @property
+    def setting(self) -> int:
+        """The longest timeout that one of the paths asks for."""
+        return values.user_timeout(self.recovered, few=self.few)
+
+
+def _bound(waits: Sequence[_Wait], ends: Iterable[Between]) -> _Bound:
     by_path = [_moments([w for w in waits if w.ends == one]) for one in dict.fromkeys(ends)]
-    return max(by_path, key=lambda one: (values.user_timeout(one), len(one)), default=[])
+    few = any(len(one) < values.ENOUGH_STALLS for one in by_path) or not by_path
+    return _Bound([ns for one in by_path for ns in one], few)
 
 
 def _forgotten(
@@ -89,8 +104,8 @@ def _forgotten(
     silences = [f.quantities["silent"].value for i in mine for f in i.parts if _is_forgotten(f)]
     # Shorter than what recovers by itself it would end connections that live.
     paths = {path for i in mine for path in i.paths}
-    recovered = _bound(waits, (s.key.ends for s in scenarios if s.name in paths))
-    setting = values.user_timeout(recovered)
+    bound = _bound(waits, (s.key.ends for s in scenarios if s.name in paths))
+    setting = bound.setting
     if not silences or max(silences) - setting < MATTERS * max(silences):
         return
     saved = max(silences) - setting
@@ -99,28 +114,27 @@ def _forgotten(
         tuple(dict.fromkeys(path for i in mine for path in i.paths)),
         {"setting": ns(setting), "silent": ns(max(silences))},
         saves=Quantity(saved, "ns", min(max(s - setting, 0.0) for s in silences), saved),
-        facts=(Fact("forgotten", {"connections": number(len(silences), "connections")}), *_margin(recovered)),
+        facts=(Fact("forgotten", {"connections": number(len(silences), "connections")}), *_margin(bound)),
         evidence=tuple(i.id for i in mine),
         confidence="medium",
         recipes=library_settings.user_timeout(setting),
     )
 
 
-def _margin(recovered: Sequence[int]) -> Iterator[Fact]:
+def _margin(bound: _Bound) -> Iterator[Fact]:
     """What a user timeout stays above."""
-    if not recovered:
+    if not bound.recovered:
         yield Fact("no stall recovered", {"least": ns(values.USER_TIMEOUT_NS)})
         return
-    few = len(recovered) < values.ENOUGH_STALLS
     yield Fact(
         "longest stall",
         {
-            "times": number(len(recovered)),
-            "longest": ns(max(recovered)),
+            "times": number(len(bound.recovered)),
+            "longest": ns(max(bound.recovered)),
             "margin": number(values.MARGIN),
-            "least": ns(values.USER_TIMEOUT_NS if few else values.LEAST_TIMEOUT_NS),
+            "least": ns(values.USER_TIMEOUT_NS if bound.few else values.LEAST_TIMEOUT_NS),
         },
-        {"few": "yes" if few else "no"},
+        {"few": "yes" if bound.few else "no"},
     )
 
 
@@ -206,14 +220,13 @@ def _timeout(waits: Sequence[_Wait], *, told: bool) -> Iterator[Advice]:
     """`told`: that of forgotten flows says how to set it already."""
     if not waits:
         return
-    recovered = _bound(waits, (w.ends for w in waits))
-    setting = values.user_timeout(recovered)
+    bound = _bound(waits, (w.ends for w in waits))
     yield Advice(
         "time-out",
         tuple(dict.fromkeys(w.path for w in waits)),
-        {"longest": ns(max(recovered)), "setting": ns(setting)},
+        {"longest": ns(max(bound.recovered)), "setting": ns(bound.setting)},
         saves=number(len({w.connection for w in waits}), "connections"),
-        facts=(Fact("recovered", {"times": number(len(waits))}), *_margin(recovered)),
+        facts=(Fact("recovered", {"times": number(len(waits))}), *_margin(bound)),
         confidence="medium",
-        recipes=() if told else library_settings.user_timeout(setting),
+        recipes=() if told else library_settings.user_timeout(bound.setting),
     )

@@ -64,11 +64,12 @@ def known_safe(survived: Iterable[int], died: Iterable[int]) -> int | None:
     return None if deadly is None else max((ns for ns in survived if ns < deadly), default=None)
 
 
-def user_timeout(recovered: Sequence[int]) -> int:
+def user_timeout(recovered: Sequence[int], *, few: bool | None = None) -> int:
     """Above each stall that recovered by itself, with a margin; one a moment, however many connections it
-    stopped. Where few were seen, or none, not below what is known of clouds.
+    stopped. Where few were seen, or none, not below what is known of clouds; `few`: None: by their number.
     """
-    least = LEAST_TIMEOUT_NS if len(recovered) >= ENOUGH_STALLS else USER_TIMEOUT_NS
+    few = len(recovered) < ENOUGH_STALLS if few is None else few
+    least = USER_TIMEOUT_NS if few else LEAST_TIMEOUT_NS
     return round_above(max(least, MARGIN * max(recovered, default=0)))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import vl_convert
 
-from fathometer.clean import all_cleaned
+from fathometer.clean import INSTEAD, all_cleaned
 from fathometer.report.vega import INK, Spec
 
 
@@ -22,13 +22,39 @@ def svg(spec: Spec, name: str) -> str:
     """An SVG whose text has the colour of the text around it. `name`: unique in the page, for the pictures
     stand in one document and must not use each other's clips.
     """
-    drawn: str = vl_convert.vegalite_to_svg(all_cleaned(spec), vl_version=_version(), allowed_base_urls=[])
+    drawn = _svg(all_cleaned(spec))
     drawn = re.sub(re.escape(INK), "currentColor", drawn, flags=re.IGNORECASE)
     drawn = re.sub(r' d="[^"]*"', lambda outline: _LONG.sub(_shortened, outline[0]), drawn)
     drawn = _ALIKE.sub(_joined, drawn)
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", drawn)
 
 
+def _svg(spec: Spec) -> str:
+    """Vega cuts a long label between any two units of UTF-16, and half a character ends the drawing: so each
+    character of two units has a stand-in of one while it is drawn.
+    """
+    spec, stand_ins = _in_one_unit(spec)
+    drawn: str = vl_convert.vegalite_to_svg(spec, vl_version=_version(), allowed_base_urls=[])
+    return drawn.translate({ord(instead): letter for letter, instead in stand_ins.items()})
+
+
+def _in_one_unit(spec: Spec) -> tuple[Spec, dict[str, str]]:
+    """A specification without characters of two units, and what stands in their places."""
+    text = json.dumps(spec)
+    if not _TWO_UNITS.search(text):
+        return spec, {}
+    text = json.dumps(spec, ensure_ascii=False)
+    letters = sorted({letter for letter in text if letter > "\uffff"})
+    unused = (chr(n) for n in _PRIVATE if chr(n) not in text)
+    stand_ins = dict(zip(letters, unused, strict=False))
+    table = {ord(letter): stand_ins.get(letter, INSTEAD) for letter in letters}
+    changed: Spec = json.loads(text.translate(table))
+    return changed, stand_ins
+
+
+_TWO_UNITS = re.compile(r"\\ud[89ab]", re.IGNORECASE)
+_PRIVATE = range(0xE000, 0xF900)
+"""Characters without a meaning."""
 _LONG = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
 
 
@@ -56,16 +82,19 @@ def compiled(spec: Spec) -> Spec:
 
 def plain_svg(spec: Spec, ink: str = "#1b1b1f", paper: str = "#ffffff") -> str:
     """An SVG for slides: colours of its own, on paper."""
-    drawn: str = vl_convert.vegalite_to_svg(
-        _painted(spec, ink, paper), vl_version=_version(), allowed_base_urls=[]
-    )
-    return drawn
+    return _svg(_painted(spec, ink, paper))
 
 
 def png(spec: Spec, scale: float = 2.0, ink: str = "#1b1b1f", paper: str = "#ffffff") -> bytes:
     """A PNG for slides."""
+    painted, stand_ins = _in_one_unit(_painted(spec, ink, paper))
+    if stand_ins:  # In a bitmap nothing can take their places again.
+        shown = json.dumps(painted, ensure_ascii=False).translate(
+            {ord(instead): INSTEAD for instead in stand_ins.values()}
+        )
+        painted = json.loads(shown)
     drawn: bytes = vl_convert.vegalite_to_png(
-        _painted(spec, ink, paper), vl_version=_version(), scale=scale, allowed_base_urls=[]
+        painted, vl_version=_version(), scale=scale, allowed_base_urls=[]
     )
     return drawn
 

@@ -67,7 +67,10 @@ def write(
         written.append(machine)
     if not (html or markdown or pictures):
         return written
-    page = drawing.draw(analysis, title, judgement, progress)
+    if not (html or pictures):
+        page = Page(title or title_of(analysis), analysis, judgement)
+    else:
+        page = drawing.draw(analysis, title, judgement, progress)
     if pictures:
         _directory(pictures)
         for figure in page.every():

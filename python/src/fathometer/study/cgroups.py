@@ -118,7 +118,10 @@ class Membership:
 def own_membership() -> Membership | None:
     """None: version 2 is not mounted here."""
     try:
-        return read_membership(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
+        return read_membership(
+            Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape"),
+            Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="surrogateescape"),
+        )
     except OSError:
         return None  # Not Linux.
 
@@ -204,10 +207,14 @@ def _no_controller(controllers: set[str]) -> _NotLimited:
 def _check_from_inside(enter: Enter, limits: HostLimits) -> None:
     """Whether a process that entered is held to the limits, by its group or by one above it."""
     argv = enter(["cat", "/proc/self/cgroup"])
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_CALL_S)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        argv, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=_CALL_S
+    )
     if done.returncode != 0:
         raise _NotLimited(done.stderr.strip() or "no process may enter its control group", _AS_ROOT)
-    membership = read_membership(Path("/proc/self/mounts").read_text(), done.stdout)
+    membership = read_membership(
+        Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape"), done.stdout
+    )
     if membership is None:
         raise _NotLimited("this machine has no control groups of version 2", _NO_CONTROLLER)
     for name, wanted in files(limits).items():

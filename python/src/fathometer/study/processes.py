@@ -149,7 +149,9 @@ def marked(study_id: str) -> list[int]:
     for entry in Path("/proc").glob("[0-9]*"):
         # Gone meanwhile, or another user's: not ours to end.
         with contextlib.suppress(OSError):
-            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            state = (
+                (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+            )
             if wanted in (entry / "environ").read_bytes().split(b"\0") and state != "Z":
                 pids.append(int(entry.name))
     return sorted(p for p in pids if p != os.getpid())

@@ -82,4 +82,6 @@ def _systemctl(*words: str) -> None:
 
 def _call(*words: str) -> subprocess.CompletedProcess[str]:
     argv = ["systemctl", *_whose(), *words]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_CALL_S)  # noqa: S603
+    return subprocess.run(  # noqa: S603
+        argv, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=_CALL_S
+    )

@@ -107,7 +107,12 @@ def _end_runner(output: Path) -> bool:
 
 def _down(fathom: str, name: str) -> None:
     done = subprocess.run(  # noqa: S603 - our own binary, and a name of our own
-        [fathom, "fabric", "down", name], capture_output=True, text=True, check=False, timeout=RUNNER_S
+        [fathom, "fabric", "down", name],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+        timeout=RUNNER_S,
     )
     if done.returncode != 0 and "no fabric" not in done.stderr:
         raise FathometerError("stop a study", f"fabric {name}: {last_line(done.stderr)}", "try it again")

@@ -12,6 +12,7 @@ from typing import Final
 
 from fathometer.dataset.importers import echo_client, generic, ping, printed, sockperf, structured, tables
 from fathometer.dataset.importers.base import Closing, File, Imported, Importer, Options, Series, Summary
+from fathometer.dataset.importers.totals import REMEDY, difference
 from fathometer.errors import ExitCode, FathometerError
 
 REGISTRY: dict[str, Importer] = {
@@ -32,7 +33,7 @@ REGISTRY: dict[str, Importer] = {
         generic.IMPORTER,
     )
 }
-"""Every importer by name, in the order of detection."""
+"""Every importer by name."""
 _MOST_RESULTS: Final = 1_000
 """Recordings and summaries of one file."""
 _LONGEST: Final = 1_000
@@ -45,9 +46,21 @@ _FOREIGN: Final = (
 
 
 def detect(path: str | PathLike[str]) -> Importer | None:
-    """The first importer that knows the file's output; None if none does."""
-    file = File(Path(path))
-    return next((i for i in REGISTRY.values() if i.detect(file)), None)
+    """The importer that knows the file's output, or None; raises `FathometerError` where several do."""
+    return _known(File(Path(path)))
+
+
+def _known(file: File) -> Importer | None:
+    knowing = [i for i in REGISTRY.values() if i.detect(file)]
+    if len(knowing) > 1:
+        names = [i.name for i in knowing]
+        raise FathometerError(
+            "import",
+            f"{file.path} could be the output of {' or '.join(names)}",
+            f"name the tool that printed it: `fathom import {names[0]} FILE`",
+            exit_code=ExitCode.USAGE,
+        )
+    return knowing[0] if knowing else None
 
 
 def read(path: str | PathLike[str], options: Options | None = None, *, tool: str | None = None) -> Imported:
@@ -71,7 +84,7 @@ def read(path: str | PathLike[str], options: Options | None = None, *, tool: str
         raise file.bad("it is empty", "run the tool again: some write nothing when their server goes away")
     if tool is None and settings.rtt is not None:
         tool = "csv"
-    importer = REGISTRY[tool] if tool else next((i for i in REGISTRY.values() if i.detect(file)), None)
+    importer = REGISTRY[tool] if tool else _known(file)
     if importer is None:
         raise FathometerError(
             "import",
@@ -81,12 +94,22 @@ def read(path: str | PathLike[str], options: Options | None = None, *, tool: str
     try:
         imported = importer.read(file, settings)
         _check(imported)
+        _compare_totals(file, imported)
     except _FOREIGN as error:
         raise file.bad(
             f"it is not shaped as {importer.name} writes it ({type(error).__name__}: {error})",
             "check that it is whole; if it is, tell us the tool's version",
         ) from error
     return imported
+
+
+def _compare_totals(file: File, imported: Imported) -> None:
+    """Raises `FathometerError` where what was read contradicts what the tool counted itself."""
+    each: tuple[Series | Summary, ...] = (*imported.series, *imported.summaries)
+    for number, one in enumerate(each, 1):
+        differs = difference(one.totals)
+        if differs is not None:
+            raise file.bad(f"run {number}: {differs}" if len(each) > 1 else differs, REMEDY)
 
 
 def _check(imported: Imported) -> None:

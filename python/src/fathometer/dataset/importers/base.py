@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ import pyarrow.csv
 from fathometer.counts import count
 from fathometer.dataset.histogram import Histogram, Ints, bucket_of
 from fathometer.dataset.importers.reading import contents
+from fathometer.dataset.importers.totals import Total
 from fathometer.errors import FathometerError
 
 Bools = npt.NDArray[np.bool_]
@@ -54,6 +55,10 @@ class Options:
     """CSV: unit of the round trip: s, ms, us, ns."""
     date_order: str | None = None
     """CSV: how 03/04/2026 is meant: dmy, mdy or ymd; None: as the whole column tells."""
+    decimal: str | None = None
+    """CSV: the sign before decimals, where the table leaves it open; None: as its numbers tell."""
+    offset: timedelta | None = None
+    """CSV: distance from UTC of local times that exist twice."""
     delimiter: str = ","
     missing: tuple[str, ...] = ()
     """CSV: ``negative``, ``zero``, or cells that mean an unanswered sample; empty ones always do."""
@@ -126,6 +131,8 @@ class Series:
     reflector: str = ""
     closings: tuple[Closing, ...] = ()
     notes: tuple[str, ...] = ()
+    totals: tuple[Total, ...] = ()
+    """The tool's own counts; empty: it printed none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,6 +159,8 @@ class Summary:
     """What this cannot support, each a sentence."""
     notes: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+    totals: tuple[Total, ...] = ()
+    """As of `Series`."""
 
 
 NO_SAMPLES: Final = (
@@ -223,12 +232,23 @@ def read_csv(
     end: int | None = None,
     *,
     delimiter: str = ",",
-    notes: list[str] | None = None,
+    notes: list[str],
+    ended: bool = False,
 ) -> dict[str, pa.ChunkedArray]:
-    """The columns of a CSV part of a file as text, by trimmed name. `notes` is told of rows that are left
-    out.
+    """The columns of a CSV part of a file as text, by trimmed name.
+
+    Args:
+        file: the file.
+        start: where the part begins, with its names.
+        end: where it ends; None: at the end of the file.
+        delimiter: what stands between two cells.
+        notes: told of rows that are left out.
+        ended: its tool ends each line; a last line that does not end was cut, and is left out.
     """
     data = file.data[start:end]
+    if ended and (cut := data[data.rfind(b"\n") + 1 :]) and cut is not data:
+        data = data[: -len(cut)]
+        notes.append("left out: the last row, which was cut")
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -257,7 +277,7 @@ def read_csv(
         )
     except pa.ArrowInvalid as error:
         raise file.bad(f"its table is not readable: {error}") from None
-    if skipped and notes is not None:
+    if skipped:
         notes.append(f"left out: {count(skipped, 'row')} with another number of cells than {len(names)}")
     return {name.strip().strip('"'): pc.utf8_trim_whitespace(table.column(i)) for i, name in enumerate(names)}
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,8 @@ ORDERS: Final = ("dmy", "mdy", "ymd")
 _NUMBERS: Final = re.compile(r"(\d{1,4})[./-](\d{1,2})[./-](\d{1,4})(?:[ T]+(.*))?$")
 """Three numbers, and what comes after the date."""
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
+_BACK: Final = timedelta(minutes=20)
+"""By so much at least the time goes back when daylight saving ends; rows out of order go back by less."""
 _YEAR: Final = 4
 """Digits of a year that can be nothing else."""
 
@@ -26,6 +29,7 @@ def read_dates(texts: Sequence[str | None], file: File, options: Options, notes:
     """Moments in ns since the Unix epoch; 0 where a cell is empty."""
     order = options.date_order or _order(texts, file)
     naive = 0
+    twice: dict[int, datetime] = {}
     moments = np.zeros(len(texts), dtype=np.int64)
     for row, text in enumerate(texts):
         if not text:
@@ -40,21 +44,83 @@ def read_dates(texts: Sequence[str | None], file: File, options: Options, notes:
                 f"column {options.time} in line {_line(file, text, row)} is {text!r}, which is {known}",
                 "name the column that holds the time with --time, and the order of dates with --date-order",
             ) from None
-        if when.tzinfo is None:
-            naive += 1
-            when = when.replace(tzinfo=options.zone)
         try:
-            since = when - datetime(1970, 1, 1, tzinfo=UTC)
-            moments[row] = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
+            if when.tzinfo is None:
+                naive += 1
+                when = when.replace(tzinfo=options.zone)
+                if (
+                    options.zone is not UTC
+                    and (later := when.replace(fold=1).utcoffset()) != when.utcoffset()
+                ):
+                    _exists(when, later, file, text, row, options)
+                    twice[row] = when
+            moments[row] = _ns(when)
         except OverflowError:
             raise file.bad(
                 f"column {options.time} in line {_line(file, text, row)} is {text!r}, and a recording holds "
                 "the years 1677 to 2262",
                 "name the column that holds the time with --time",
             ) from None
+    for row, when in _chosen(twice, texts, file, options, notes).items():
+        moments[row] = _ns(when)
     if naive:
         notes.append(f"its dates name no zone; they are read as {options.zone} (--timezone)")
     return moments
+
+
+def _ns(when: datetime) -> int:
+    since = when - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
+
+
+def _exists(
+    when: datetime, later: timedelta | None, file: File, text: str, row: int, options: Options
+) -> None:
+    """Raises `FathometerError` for an hour that a zone leaves out, in spring."""
+    first = when.utcoffset()
+    if first is not None and later is not None and first < later:
+        raise file.bad(
+            f"column {options.time} in line {_line(file, text, row)} is {text!r}, which does not exist in "
+            f"{options.zone} (daylight saving begins)",
+            "name the zone of its dates with --timezone, or their distance from UTC with --utc-offset",
+        )
+
+
+def _chosen(
+    twice: dict[int, datetime], texts: Sequence[str | None], file: File, options: Options, notes: list[str]
+) -> dict[int, datetime]:
+    """The moments of local times that exist twice: by the user's offset, or by the one step back in them."""
+    if options.offset is not None:
+        chosen = {row: when.replace(fold=fold) for row, when in twice.items() for fold in (1, 0)
+                  if when.replace(fold=fold).utcoffset() == options.offset}  # fmt: skip
+        open_ = [row for row in twice if row not in chosen]
+    else:
+        chosen, open_ = {}, []
+        for _, rows in itertools.groupby(twice, lambda row: twice[row].date()):
+            hour = list(rows)
+            # Wall time, without the zone: that is what goes back.
+            walls = [twice[row].replace(tzinfo=None) for row in hour]
+            back = [n for n in range(1, len(walls)) if walls[n] < walls[n - 1]]
+            if len(back) == 1 and walls[back[0] - 1] - walls[back[0]] >= _BACK:
+                chosen |= {row: twice[row].replace(fold=int(n >= back[0])) for n, row in enumerate(hour)}
+                before, after = texts[hour[back[0] - 1]], texts[hour[back[0]]]
+                notes.append(
+                    f"daylight saving ends between {before!r} and {after!r}, where the time goes back"
+                )
+            else:
+                open_ += hour
+    if open_:
+        when = twice[open_[0]]
+        offsets = [f"{when.replace(fold=fold):%z}" for fold in (0, 1)]
+        offsets = [f"{offset[:3]}:{offset[3:5]}" for offset in offsets]
+        raise FathometerError(
+            "import",
+            f"{file.path}: column {options.time} in line {_line(file, texts[open_[0]] or '', open_[0])} is "
+            f"{texts[open_[0]]!r}, which exists twice in {options.zone} (daylight saving ends)",
+            f"say which is meant: --utc-offset {offsets[0]} or {offsets[1]}",
+            exit_code=ExitCode.USAGE,
+        )
+    return chosen
 
 
 def _ordered(text: str) -> re.Match[str] | None:

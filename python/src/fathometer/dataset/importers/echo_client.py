@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 
@@ -24,6 +25,7 @@ from fathometer.dataset.importers.base import (
     read_csv,
     shortened,
 )  # fmt: skip
+from fathometer.dataset.importers.runs import tables
 
 _COLUMNS = ("packet_num", "timestamp", "send_time_ns", "receive_time_ns", "rtt_us")
 _DROP = re.compile(r"^(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?).*CONNECTION DROP\W*(.*)$", re.MULTILINE)
@@ -42,7 +44,30 @@ def _detect(file: File) -> bool:
 
 
 def _read(file: File, options: Options) -> Imported:
-    columns = read_csv(file, 0)
+    parts = []
+    for begin, end in tables(file.data):
+        notes: list[str] = []
+        parts.append((read_csv(file, begin, end, notes=notes, ended=True), notes))
+    # A drop belongs to the run in whose time it is.
+    within = itertools.pairwise([None, *(_first(columns) for columns, _ in parts[1:]), None])
+    series = (_run(file, options, *part, *bounds) for part, bounds in zip(parts, within, strict=True))
+    return Imported("echo-client", file.path, tuple(series))
+
+
+def _first(columns: Mapping[str, pa.ChunkedArray]) -> int | None:
+    """The first time of sending; None: there is none."""
+    cells = columns["send_time_ns"].to_pylist() if "send_time_ns" in columns else []
+    return next((int(cell) for cell in cells if cell), None)
+
+
+def _run(
+    file: File,
+    options: Options,
+    columns: Mapping[str, pa.ChunkedArray],
+    notes: list[str],
+    begin: int | None,
+    end: int | None,
+) -> Series:
     missing = [c for c in _COLUMNS[2:] if c not in columns]
     if missing:
         raise file.bad(f"it has no column {', '.join(missing)}")
@@ -50,20 +75,18 @@ def _read(file: File, options: Options) -> Imported:
     received, has_received = exact(columns["receive_time_ns"], "ns", what="receive_time_ns", file=file)
     rtt, has_rtt = exact(columns["rtt_us"], "us", what="rtt_us", file=file)
     keep = has_sent & (sent > 0)
-    notes: list[str] = []
     if not keep.all():
         notes.append(f"left out: {count(int((~keep).sum()), 'row')} without a time of sending")
     sent, received, rtt = sent[keep], received[keep], rtt[keep]
     answered = (has_rtt & has_received)[keep] & (rtt >= 0) & (received > 0)
     rtt = _put_right(sent, received, rtt, answered, notes)
     offset = _offset(columns, sent, keep, options)
-    closings, connection = _drops(file, sent, offset, options, notes)
+    closings, connection = _drops(file, sent, offset, options, notes, begin, end)
     notes.append("its stamps are readings of the wall clock: a step of that clock is part of a round trip")
-    series = Series(
+    return Series(
         label_of(file, options), "tcp-ping-pong", options.size, sent, rtt, answered,
         connection=connection, interval_ns=_cadence(sent), closings=closings, notes=tuple(notes),
     )  # fmt: skip
-    return Imported("echo-client", file.path, (series,))
 
 
 def _put_right(sent: Ints, received: Ints, rtt: Ints, answered: Bools, notes: list[str]) -> Ints:
@@ -102,16 +125,25 @@ def _offset(columns: Mapping[str, pa.ChunkedArray], sent: Ints, keep: Bools, opt
 
 
 def _drops(
-    file: File, sent: Ints, offset: int, options: Options, notes: list[str]
+    file: File,
+    sent: Ints,
+    offset: int,
+    options: Options,
+    notes: list[str],
+    begin: int | None,
+    end: int | None,
 ) -> tuple[tuple[Closing, ...], Ints | None]:
     log = file.path.with_suffix(".log")
     if not log.is_file():
         notes.append("no .log beside it: whether and why the connection ended is not known")
         return (), None
-    closings = []
-    for number, match in enumerate(_DROP.finditer(File(log).text)):
+    closings: list[Closing] = []
+    for match in _DROP.finditer(File(log).text):
         at = local_ns(match[1], options.zone) - offset
-        closings.append(Closing(number, at, "abandoned", shortened(match[2].strip()) or "connection drop"))
+        if (begin is not None and at < begin) or (end is not None and at >= end):
+            continue
+        why = shortened(match[2].strip()) or "connection drop"
+        closings.append(Closing(len(closings), at, "abandoned", why))
     if closings:
         notes.append("the client gave up at its own timeout: a stall that would have passed looks the same")
     ends = np.array([c.at_ns for c in closings], dtype=np.int64)

@@ -26,6 +26,8 @@ from fathometer.dataset.importers.base import (
     unit_word,
 )  # fmt: skip
 from fathometer.dataset.importers.dates import read_dates
+from fathometer.dataset.importers.runs import tables
+from fathometer.dataset.notation import decided
 from fathometer.errors import ExitCode, FathometerError
 
 _DECADE_NS = 10**17  # 1973: what is smaller is no time of a measurement, but a time since its start.
@@ -47,15 +49,18 @@ def _column(
 
 
 def _read(file: File, options: Options) -> Imported:
+    parts = tables(file.data)
+    return Imported("csv", file.path, tuple(_series(file, options, begin, end) for begin, end in parts))
+
+
+def _series(file: File, options: Options, begin: int, end: int) -> Series:
     notes: list[str] = []
-    columns = read_csv(file, 0, delimiter=options.delimiter, notes=notes)
+    columns = read_csv(file, begin, end, delimiter=options.delimiter, notes=notes)
     rtt_cells = _column(columns, options.rtt, "--rtt", file)
     time_cells = _column(columns, options.time, "--time", file)
     unit = _unit(options, file, notes)
-    if options.delimiter != ",":
-        rtt_cells = pc.replace_substring(rtt_cells, ",", ".")  # A decimal comma.
-        if bool(pc.all(pc.match_substring_regex(time_cells, r"^\d+,\d+$")).as_py()):
-            time_cells = pc.replace_substring(time_cells, ",", ".")
+    rtt_cells = in_plain_notation(rtt_cells, columns, options, file, notes, options.rtt)
+    time_cells = in_plain_notation(time_cells, columns, options, file, notes, options.time)
     words = [w for w in options.missing if w not in {"negative", "zero"}]
     if words:
         rtt_cells = pc.if_else(pc.is_in(rtt_cells, value_set=pa.array(words)), "", rtt_cells)
@@ -88,11 +93,33 @@ def _read(file: File, options: Options) -> Imported:
         notes.append(
             f"a usual round trip is a thousand times the time between samples: is the unit really {unit}?"
         )
-    series = Series(
+    return Series(
         label_of(file, options), "unknown", options.size, sent, np.maximum(rtt, 0), answered,
         interval_ns=interval if interval and interval > 0 else None, notes=tuple(notes),
     )  # fmt: skip
-    return Imported("csv", file.path, (series,))
+
+
+def in_plain_notation(
+    cells: pa.ChunkedArray,
+    columns: Mapping[str, pa.ChunkedArray],
+    options: Options,
+    file: File,
+    notes: list[str],
+    name: str | None,
+) -> pa.ChunkedArray:
+    """Numbers with a decimal point alone. The column decides about its commas, then the table or the user."""
+    if not pc.any(pc.match_substring(cells, ",")).as_py():
+        return cells
+    texts = cells.to_pylist()
+    notation = decided(
+        texts,
+        (other.to_pylist() for other in columns.values()),
+        given=options.decimal,
+        where=f"{file.path}: column {name}",
+    )
+    if told := notation.told():
+        notes.append(f"column {name}: {told}")
+    return pa.chunked_array([pa.array([notation.plain(text) for text in texts], pa.string())])
 
 
 def _unit(options: Options, file: File, notes: list[str]) -> str:

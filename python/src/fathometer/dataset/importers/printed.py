@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 
+from fathometer.counts import count as _count
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.importers.base import (
     NO_SAMPLES,
@@ -18,10 +20,13 @@ from fathometer.dataset.importers.base import (
     ns,
     unit_word,
 )  # fmt: skip
+from fathometer.dataset.importers.runs import alone, cut
+from fathometer.dataset.importers.totals import totals
 
 # Expressions that begin or end with what may be long (blank lines, digits) are bound to a line or to a word:
 # a hostile file must not make them look at the same letters again and again.
 _NUMBER = r"([\d.]+(?:[eE][+-]?\d+)?)"
+_LATTE_RUN = re.compile(r"^\ufeff?(?:Protocol[ \t]|[ \t]*lagscope[ \t]+v?\d)", re.MULTILINE | re.IGNORECASE)
 
 
 def _is_latte(file: File) -> bool:
@@ -31,8 +36,13 @@ def _is_latte(file: File) -> bool:
 
 
 def _read_latte(file: File, options: Options) -> Imported:
-    text = file.text
-    tool = "lagscope" if "lagscope" in text.lower() else "latte"
+    tool = "lagscope" if "lagscope" in file.text.lower() else "latte"
+    runs = cut(file.text, _LATTE_RUN)
+    return Imported(tool, file.path, summaries=tuple(_latte(text, file, options) for text in runs))
+
+
+def _latte(text: str, file: File, options: Options) -> Summary:
+    alone(file, text, r"Latency\(usec\)\s+\d", r"Average\s*=", r"Interval\(usec\)\s+Frequency")
     statistics: dict[str, int] = {}
     latency = re.search(r"Latency\(usec\)\s+" + _NUMBER, text)
     if latency:
@@ -60,7 +70,8 @@ def _read_latte(file: File, options: Options) -> Imported:
         outside = (count or 0) - histogram.count
         if outside > 0:
             notes.append(
-                f"values outside the capped histogram: {outside} of {count}; quantiles above it are lost"
+                f"values outside the capped histogram: {outside} of {count} (unless rows of the file are "
+                "missing); quantiles above it are not known"
             )
         mean = statistics.get("mean")
         if mean and histogram.mean_ns and outside <= 0 and abs(histogram.mean_ns / mean - 1) > 0.25:
@@ -72,18 +83,29 @@ def _read_latte(file: File, options: Options) -> Imported:
     udp = re.search(r"^Protocol\s+UDP\b", text, re.MULTILINE)
     mode = "udp-ping-pong" if udp else "tcp-ping-pong"
     cannot = NO_SAMPLES if rows else (*NO_SAMPLES, "no percentiles: run latte with -hist")
-    summary = Summary(
+    # A capped histogram may hold fewer values than there were iterations, and never more.
+    beyond = max((histogram.count if histogram else 0) - (count or 0), 0)
+    return Summary(
         label_of(file, options), mode, int(size[1]) if size else options.size, count, statistics,
         histogram=histogram, bin_ns=bin_us * 1_000 if rows else None, cannot=cannot, notes=tuple(notes),
+        totals=totals(("iterations", count, (count or 0) + beyond)),
     )  # fmt: skip
-    return Imported(tool, file.path, summaries=(summary,))
 
 
 def _is_psping(file: File) -> bool:
-    # ethr's result of connections has the same title, and no share of the lost.
-    return bool(re.search(r"PsPing|Maxiumum = |Lost = \d+ \(\d+% loss\),$", file.head, re.MULTILINE))
+    # ethr's result of connections has the same title, and no share of the lost; Windows' ping has "Packets:".
+    return bool(
+        re.search(
+            r"PsPing|Maxiumum = |^[ \t]+Sent = \d+, Received = \d+, Lost = \d+ \(\d+% loss\),$",
+            file.head,
+            re.MULTILINE,
+        )
+    )
 
 
+_PSPING_RUN = re.compile(
+    r"^(?:TCP connect to |Pinging |(?:TCP|UDP) latency test connecting to )", re.MULTILINE
+)
 _PSPING_HUNDREDTH_NS = 10_000
 """PsPing prints hundredths of a millisecond."""
 
@@ -112,7 +134,12 @@ def _psping_histogram(rows: list[tuple[int, int]], statistics: dict[str, int]) -
 
 
 def _read_psping(file: File, options: Options) -> Imported:
-    text = file.text
+    runs = cut(file.text, _PSPING_RUN)
+    return Imported("psping", file.path, summaries=tuple(_psping(text, file, options) for text in runs))
+
+
+def _psping(text: str, file: File, options: Options) -> Summary:
+    alone(file, text, r"Average = ", r"^[ \t]*Latency[ \t]+Count[ \t]*$")
     statistics: dict[str, int] = {}
     for name, word in (("min", "Minimum"), ("max", "Max(?:iu|i)mum"), ("mean", "Average")):
         match = re.search(word + r" = " + _NUMBER + r"\s*(ms|us|s)\b", text)
@@ -122,23 +149,34 @@ def _read_psping(file: File, options: Options) -> Imported:
     after = table[1] if len(table) > 1 else ""
     found_rows = re.findall(r"^[ \t]*" + _NUMBER + r"[ \t]+(\d+)[ \t]*$", after, re.MULTILINE)
     rows = [(ns(begin, "ms"), int(n)) for begin, n in found_rows]
+    sent, received, lost = (
+        int(match[1]) if (match := re.search(word + r" = (\d{1,18})\b", text, re.MULTILINE)) else None
+        for word in (r"^[ \t]+Sent", r", Received", r", Lost")
+    )
     if not statistics and not rows:
-        raise file.bad("PsPing's output without a result")
+        raise file.bad("PsPing's output without a result" + (f" ({sent} sent, {lost} lost)" if lost else ""))
+    notes = ["PsPing prints hundredths of a millisecond: a resolution of 10 us"]
+    if lost:
+        notes.append(f"{lost} of {sent} were not answered")
     histogram, bin_ns = _psping_histogram(rows, statistics) if rows else (None, None)
-    answered = re.search(r"Received = (\d+)", text) or re.search(r"Sent = (\d+)", text)
     size = re.search(r"\b(\d+) bytes?\b", text)
-    summary = Summary(
+    # Its latency test counts what was sent, and knows no loss.
+    answered = sent if received is None else received
+    whole = totals(("requests sent", sent, (answered or 0) + (lost or 0)))
+    if histogram is not None:
+        whole += totals(("round trips", answered, histogram.count))
+    return Summary(
         label_of(file, options),
         _psping_mode(text),
         int(size[1]) if size else options.size,
-        (histogram.count if histogram else None) or (int(answered[1]) if answered else None),
+        (histogram.count if histogram else None) or answered,
         statistics,
         histogram=histogram,
         bin_ns=None if bin_ns is None else max(bin_ns, _PSPING_HUNDREDTH_NS),
         cannot=NO_SAMPLES if rows else (*NO_SAMPLES, "no percentiles: run PsPing with -h"),
-        notes=("PsPing prints hundredths of a millisecond: a resolution of 10 us",),
+        notes=tuple(notes),
+        totals=whole,
     )
-    return Imported("psping", file.path, summaries=(summary,))
 
 
 def _is_qperf(file: File) -> bool:
@@ -147,7 +185,7 @@ def _is_qperf(file: File) -> bool:
 
 def _read_qperf(file: File, options: Options) -> Imported:
     blocks = re.split(r"^(\w+_lat):\s*$", file.text, flags=re.MULTILINE)[1:]
-    summaries = []
+    summaries: list[Summary] = []
     for test, block in zip(blocks[::2], blocks[1::2], strict=True):
         latency = re.search(r"\blatency\s*=\s*([\d.,]+)\s*(ns|us|ms|sec|s)\b", block)
         if latency is None:
@@ -170,6 +208,9 @@ def _read_qperf(file: File, options: Options) -> Imported:
         )
     if not summaries:
         raise file.bad("qperf's output without a latency (it prints none when the server goes away)")
+    if without := len(blocks) // 2 - len(summaries):
+        note = f"left out: {_count(without, 'test')} without a latency (the server went away?)"
+        summaries[0] = replace(summaries[0], notes=(*summaries[0].notes, note))
     return Imported("qperf", file.path, summaries=tuple(summaries))
 
 

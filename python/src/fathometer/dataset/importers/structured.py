@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any
 
 import numpy as np
 
+from fathometer.counts import count
 from fathometer.dataset.importers.base import (
     NO_SAMPLES,
     File,
@@ -21,31 +23,25 @@ from fathometer.dataset.importers.base import (
     shortened,
     unit_word,
 )  # fmt: skip
+from fathometer.dataset.importers.runs import documents
+from fathometer.dataset.importers.totals import Total, totals
 
 _MOST_BITS = 1 << 62
 """A second: above it the figure is none, and what holds it would not go into the summary."""
 
 
-def _json(file: File) -> dict[str, Any]:
-    try:
-        value = json.loads(file.text)
-    except (ValueError, RecursionError) as error:
-        raise file.bad(f"it is no whole JSON ({error})", "let the tool end by itself") from None
-    if not isinstance(value, dict):
-        raise file.bad("its JSON is no object")
-    return value
-
-
-def _lines(file: File) -> list[dict[str, Any]]:
-    objects = []
+def _lines(file: File) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The objects of a file that has one a line, and a note on lines that are none."""
+    objects, broken = [], 0
     for line in file.text.splitlines():
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
-            continue  # A torn last line, or a word of the shell between.
+            broken += line.startswith("{")  # Others are words of a shell between.
+            continue
         if isinstance(value, dict):
             objects.append(value)
-    return objects
+    return objects, (f"left out: {count(broken, 'line')} of JSON that end too early",) if broken else ()
 
 
 def _is_iperf3(file: File) -> bool:
@@ -56,20 +52,31 @@ def _is_iperf3(file: File) -> bool:
 
 
 def _read_iperf3(file: File, options: Options) -> Imported:
-    start: dict[str, Any]
-    end: Any
+    broken: tuple[str, ...] = ()
     if re.match(r'\s*\{"event"', file.head):
-        events = _lines(file)
-        start = next((e["data"] for e in events if e.get("event") == "start"), {})
-        intervals = [e["data"] for e in events if e.get("event") == "interval"]
-        end = next((e["data"] for e in events if e.get("event") == "end"), {})
-        error = next((e.get("data") for e in events if e.get("event") == "error"), None)
+        events, broken = _lines(file)
+        starts = [n for n, event in enumerate(events) if event.get("event") == "start"]
+        runs = [events[a:b] for a, b in itertools.pairwise([0, *starts[1:], len(events)])]
+        values = [_iperf3_streamed(run) for run in runs]
     else:
-        value = _json(file)
-        start, intervals, error = value.get("start", {}), value.get("intervals", []), value.get("error")
-        end = value.get("end", {})
+        values = documents(file)
+    summaries = tuple(_iperf3(value, file, options, broken) for value in values)
+    return Imported("iperf3", file.path, summaries=summaries)
+
+
+def _iperf3_streamed(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Events of ``--json-stream`` as the one object of ``-J``."""
+    last = {str(event.get("event")): event.get("data") for event in events}
+    value: dict[str, Any] = {name: last[name] for name in ("start", "end", "error") if name in last}
+    return {**value, "intervals": [event["data"] for event in events if event.get("event") == "interval"]}
+
+
+def _iperf3(value: dict[str, Any], file: File, options: Options, broken: tuple[str, ...]) -> Summary:
+    start, intervals, error = value.get("start", {}), value.get("intervals", []), value.get("error")
+    end: Any = value.get("end", {})
     end = end if isinstance(end, dict) else {}
     notes = [f"iperf3 ended with an error: {shortened(str(error))}"] if error else []
+    notes += broken
     points = []
     for interval in intervals:
         for stream in interval.get("streams", ()):
@@ -85,7 +92,10 @@ def _read_iperf3(file: File, options: Options) -> Imported:
     values = np.array([v for _, v in points])
     statistics = {"min": values.min(), "mean": values.mean(), "max": values.max()} if points else {}
     protocol = str(start.get("test_start", {}).get("protocol", "tcp")).lower()
-    summary = Summary(
+    datagrams = end.get("sum")
+    if isinstance(datagrams, dict) and isinstance(lost := datagrams.get("lost_packets"), int) and lost > 0:
+        notes.append(f"lost: {lost:,} of {count(int(datagrams.get('packets', 0)), 'datagram')}")
+    return Summary(
         label_of(file, options), "udp" if protocol == "udp" else "tcp",
         start.get("test_start", {}).get("blksize"), len(points),
         {name: int(value) for name, value in statistics.items()},
@@ -95,8 +105,21 @@ def _read_iperf3(file: File, options: Options) -> Imported:
             "no percentiles: smoothing takes the tail away",
         ),
         notes=tuple(notes), extra={"retransmits": retransmits, "statistic": "kernel_srtt"},
+        totals=_iperf3_totals(end, intervals),
     )  # fmt: skip
-    return Imported("iperf3", file.path, summaries=(summary,))
+
+
+def _iperf3_totals(end: dict[str, Any], intervals: list[dict[str, Any]]) -> tuple[Total, ...]:
+    """The bytes at its end, of the side whose intervals it prints: they show a missing interval."""
+    sums = [s for i in intervals if isinstance(s := i.get("sum"), dict) and not s.get("omitted")]
+    name = "sum_sent" if all(s.get("sender", True) for s in sums) else "sum_received"
+    whole = end.get(name, end.get("sum"))
+    printed = whole.get("bytes") if isinstance(whole, dict) else None
+    each = [n for s in sums if isinstance(n := s.get("bytes"), int)]
+    if not isinstance(printed, int) or not each or len(each) < len(sums):
+        return ()
+    # With threads its counters of an interval and of the run are not read at one moment.
+    return (Total("bytes", printed, sum(each), apart=printed // (2 * len(each))),)
 
 
 def _iperf3_carried(end: dict[str, Any], intervals: list[dict[str, Any]]) -> dict[str, int] | None:
@@ -132,7 +155,10 @@ def _is_irtt(file: File) -> bool:
 
 
 def _read_irtt(file: File, options: Options) -> Imported:
-    value = _json(file)
+    return Imported("irtt", file.path, tuple(_irtt(value, file, options) for value in documents(file)))
+
+
+def _irtt(value: dict[str, Any], file: File, options: Options) -> Series:
     trips = value.get("round_trips") or []
     notes, sent, rtt, answered, residence = [], [], [], [], []
     excluded = lost_up = lost_down = 0
@@ -167,13 +193,19 @@ def _read_irtt(file: File, options: Options) -> Imported:
         )
     notes.append("these are datagrams (UDP): loss is loss, and nothing is sent again")
     params = value.get("config", {}).get("params", {})
-    series = Series(
+    stats = value.get("stats")
+    packets = [
+        stats.get(n) if isinstance(stats, dict) else None for n in ("packets_sent", "packets_received")
+    ]
+    return Series(
         label_of(file, options), "udp", params.get("length", options.size),
         np.array(sent, dtype=np.int64), np.array(rtt, dtype=np.int64), np.array(answered, dtype=np.bool_),
         interval_ns=params.get("interval"), reflector_ns=np.array(residence, dtype=np.int64),
         reflector=value.get("config", {}).get("remote_address", ""), notes=tuple(notes),
+        totals=totals(
+            ("packets sent", packets[0], len(sent)), ("packets received", packets[1], sum(answered))
+        ),
     )  # fmt: skip
-    return Imported("irtt", file.path, (series,))
 
 
 def _is_flent(file: File) -> bool:
@@ -181,9 +213,9 @@ def _is_flent(file: File) -> bool:
 
 
 def _read_flent(file: File, options: Options) -> Imported:
-    value = _json(file)
     series, summaries = [], []
-    for name, points in (value.get("raw_values") or {}).items():
+    named = (point for value in documents(file) for point in (value.get("raw_values") or {}).items())
+    for name, points in named:
         values = [p for p in points if isinstance(p, dict) and p.get("val") is not None and "t" in p]
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64]
         if not values or not re.search(r"ping|rtt|latency", name, re.IGNORECASE):
@@ -238,13 +270,14 @@ def _duration(value: object) -> int:
 
 
 def _read_ethr(file: File, options: Options) -> Imported:
-    results = [line for line in _lines(file) if line.get("Type") == "LatencyResult"]
+    lines, broken = _lines(file)
+    results = [line for line in lines if line.get("Type") == "LatencyResult"]
     summaries = []
     for number, result in enumerate(results):
         figures = {k.lower(): _duration(v) for k, v in result.items() if k in {"Avg", "Min", "Max"} or
         (k.startswith("P")
                  and k in _ETHR)}  # fmt: skip
-        notes = []
+        notes = list(broken) if number == 0 else []
         order = [figures[k.lower()] for k in _ETHR if k.lower() in figures]
         if len(order) == len(_ETHR) and order[0] > order[1]:
             # At HEAD each value stands one field too far: P50 holds the maximum.

@@ -16,12 +16,13 @@ from fathometer.findings.consistency.read_tables import read_csv, read_markdown
 from fathometer.findings.consistency.read_toml import read_toml
 from fathometer.findings.consistency.relations import relations
 
-__all__ = ["Document", "Remark", "StatisticsRow", "check", "read", "remarks"]
+__all__ = ["Document", "Remark", "StatisticsRow", "check", "read", "remarks", "understood"]
 
 
-def read(text: str, name: str, default_unit: str = "us") -> Document:
+def read(text: str, name: str, default_unit: str = "us", decimal: str | None = None) -> Document:
     """The figures of a file's text. Its name says what it is (.toml, .csv, .tsv; anything else is Markdown);
-    of what comes by a pipe (`-`) the text does.
+    of what comes by a pipe (`-`) the text does. `decimal` stands before decimals where the numbers leave it
+    open.
     """
     suffix = _suffix(text) if name == "-" else PurePath(name).suffix.lower()
     if suffix == ".toml":
@@ -30,8 +31,8 @@ def read(text: str, name: str, default_unit: str = "us") -> Document:
         except tomllib.TOMLDecodeError as error:
             raise FathometerError("check", f"{name}: {error}", "mend the TOML") from error
     if suffix in {".csv", ".tsv"}:
-        return read_csv(text, "" if name == "-" else PurePath(name).stem, default_unit)
-    return read_markdown(text, default_unit)
+        return read_csv(text, "" if name == "-" else PurePath(name).stem, default_unit, decimal)
+    return read_markdown(text, default_unit, decimal)
 
 
 _RULE = re.compile(r"^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-*:?\s*)+$", re.MULTILINE)
@@ -68,9 +69,9 @@ def remarks(document: Document) -> tuple[Remark, ...]:
     return tuple(every)
 
 
-def check(text: str, name: str, default_unit: str = "us") -> tuple[Remark, ...]:
-    """Reads and checks a table."""
-    document = read(text, name, default_unit)
+def understood(text: str, name: str, default_unit: str = "us", decimal: str | None = None) -> Document:
+    """As `read`; raises `FathometerError` where there is no figure."""
+    document = read(text, name, default_unit, decimal)
     if document.empty():
         raise FathometerError(
             "check",
@@ -78,4 +79,9 @@ def check(text: str, name: str, default_unit: str = "us") -> tuple[Remark, ...]:
             "give a CSV, TOML or Markdown table whose headings name statistics (min, mean, p50, p95, "
             "p99, max, sd, count) or what was measured (latency, throughput)",
         )
-    return remarks(document)
+    return document
+
+
+def check(text: str, name: str, default_unit: str = "us") -> tuple[Remark, ...]:
+    """Reads and checks a table."""
+    return remarks(understood(text, name, default_unit))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from fathometer.dataset.notation import Notation
+
 UNIT_WORDS = {
     "ns": "ns",
     "nsec": "ns",
@@ -78,6 +80,21 @@ SINGLE_WORDS = {
 _FIGURE = re.compile(
     r"^[~≈<>]?\s*(?P<sign>[+\-−]?)(?P<digits>\d[\d,]*(?:\.\d+)?|\.\d+)\s*(?P<unit>[a-zA-Zµμ%/]+)?\s*[!.]?$"
 )
+
+
+_DIGITS = re.compile(r"[~≈<>]?\s*[+\-−]?(?P<digits>[\d.,]*\d[\d.,]*)\s*[a-zA-Zµμ%/]*\s*!?")
+
+
+def digits(text: str) -> str:
+    """The digits of a cell, with their commas and points; "" where it is no number."""
+    match = _DIGITS.fullmatch(text.strip().strip("*_`").strip())
+    return match["digits"].rstrip(".,") if match else ""
+
+
+def in_notation(text: str, notation: Notation) -> str:
+    """A cell whose number has a decimal point alone; other text is unchanged."""
+    number = digits(text)
+    return text.replace(number, notation.plain(number), 1) if number else text
 
 
 @dataclass(frozen=True, slots=True)

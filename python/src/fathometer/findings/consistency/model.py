@@ -132,6 +132,8 @@ class Document:
     grids: list[Grid] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     ends: list[Ends] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """How what can be read in several ways was read, each a sentence."""
 
     def empty(self) -> bool:
         """Whether nothing was understood."""

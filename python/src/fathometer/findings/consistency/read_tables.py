@@ -5,26 +5,40 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 from itertools import takewhile
 
-from fathometer.findings.consistency.cells import PrintedNumber, cell, is_count, statistic, unit, words
+from fathometer.dataset.notation import COMMA, POINT, Notation, decide
+from fathometer.findings.consistency.cells import (
+    PrintedNumber,
+    cell,
+    digits,
+    in_notation,
+    is_count,
+    statistic,
+    unit,
+    words,
+)
 from fathometer.findings.consistency.model import Claim, Document, Printed, StatisticsRow, Steps, TextTable
 from fathometer.findings.consistency.read_singles import read_singles
 
 
-def read_csv(text: str, name: str, default_unit: str) -> Document:
+def read_csv(text: str, name: str, default_unit: str, decimal: str | None = None) -> Document:
     """A CSV file: a line of headings, then one row a series (or one a statistic)."""
-    try:
-        dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(text[:4096], ",;\t|")
-    except csv.Error:
-        dialect = csv.excel
-    lines = [row for row in csv.reader(io.StringIO(text), dialect) if any(c.strip() for c in row)]
+    head = next((line for line in text.splitlines() if line.strip()), "")
+    # The headings decide: in the rows a comma may be a decimal comma.
+    delimiter = next((sign for sign in ";\t|" if sign in head), ",")
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+    lines = [row for row in reader if any(c.strip() for c in row)]
     if len(lines) < 2:
         return Document()
-    return _understood([TextTable(name, lines[0], lines[1:])], default_unit)
+    # Spreadsheets write semicolons where the comma is the decimal sign.
+    return _understood(
+        [TextTable(name, lines[0], lines[1:])], default_unit, decimal, COMMA if delimiter == ";" else POINT
+    )
 
 
-def read_markdown(text: str, default_unit: str) -> Document:
+def read_markdown(text: str, default_unit: str, decimal: str | None = None) -> Document:
     """Every pipe table of a Markdown file, with the heading that it stands under."""
     tables: list[TextTable] = []
     title, block = "", list[str]()
@@ -38,7 +52,45 @@ def read_markdown(text: str, default_unit: str) -> Document:
             block = []
         if match := re.match(r"#+\s+(.*)", line):
             title = match[1].strip()
-    return _understood(tables, default_unit)
+    return _understood(tables, default_unit, decimal, POINT)
+
+
+def _in_plain_notation(
+    tables: list[TextTable], decimal: str | None, usual: str
+) -> tuple[list[TextTable], str]:
+    """The tables with decimal points alone, and the decision about their commas, or "".
+
+    A column decides by its own numbers, or else as all of them do; where they leave it open, `decimal` does,
+    or else `usual`.
+    """
+    columns = {
+        (id(table), j): [digits(row[j]) for row in table.rows if j < len(row)]
+        for table in tables
+        for j in range(1, max(map(len, table.rows), default=0))
+    }
+    whole = decide(number for column in columns.values() for number in column)
+    default = decimal or whole.decimal or usual
+    told = ""
+    notations = {}
+    for place, column in columns.items():
+        own = decide(column)
+        if own.example is not None and own.decimal is None:
+            own = Notation(default, own.example)
+            told = told or f"{own.told()} (--decimal comma or point says otherwise)"
+        elif own.decimal == COMMA:
+            told = told or own.told() or ""
+        notations[place] = own if own.decimal else Notation(default, None)
+    changed = [
+        replace(
+            table,
+            rows=[
+                [row[0], *(in_notation(row[j], notations[id(table), j]) for j in range(1, len(row)))]
+                for row in table.rows
+            ],
+        )
+        for table in tables
+    ]
+    return changed, told
 
 
 def _table(title: str, lines: list[str]) -> TextTable | None:
@@ -53,8 +105,10 @@ def _table(title: str, lines: list[str]) -> TextTable | None:
     return TextTable(title, cells[0], cells[2:])
 
 
-def _understood(tables: list[TextTable], default_unit: str) -> Document:
+def _understood(tables: list[TextTable], default_unit: str, decimal: str | None, usual: str) -> Document:
     document = Document()
+    tables, told = _in_plain_notation(tables, decimal, usual)
+    document.notes += [told] if told else []
     for table in tables:
         _printed(table, document, default_unit)
         if any(statistic(h) for h in table.head[1:]):

@@ -164,7 +164,7 @@ def _longest_stall(one: Fact) -> str:
         f"{duration(q['longest'].value)}, and not below {least}"
     )
     return (
-        f"{said}, because so few stalls do not show how long the next one is"
+        f"{said}, because so few stalls of a path do not show how long its next one is"
         if one.terms["few"] == "yes"
         else said
     )
