@@ -1,5 +1,9 @@
 //! When a run goes on in another recording, and what it carries over the seam. Time is an argument.
 
+mod ages;
+
+pub use ages::Ages;
+
 use crate::event::{Carried, CarriedConnection, CarriedStall, CarriedStallOver, Event, EventKind};
 use crate::sample::Sample;
 use crate::statistics::Outages;
@@ -154,7 +158,10 @@ impl Tally {
                         (Some(explanation.verdict), explanation.confidence);
                 }
             }
-            (EventKind::RecordingOverflowed { lost, .. }, connection) => self.add(connection, *lost),
+            (
+                EventKind::RecordingOverflowed { lost: n, .. } | EventKind::SamplesInFlight { samples: n },
+                connection,
+            ) => self.add(connection, *n),
             (EventKind::ScheduleOverrun { skipped, .. }, _) => self.not_sent += skipped,
             (EventKind::ScheduleEnded { due }, _) => self.due += due,
             _ => {}
