@@ -64,6 +64,8 @@ pub struct Gatherer {
     stood: Stood,
     /// Where the run had begun in another recording: when it went on in this one, in ns since the Unix epoch.
     goes_on_ns: Option<i64>,
+    /// The wall clock was set back in it.
+    is_set_back: bool,
     /// Delays that have no end, by their connection.
     go_on: BTreeMap<u32, GoesOn>,
     /// Moments that wait for their baseline, latest first.
@@ -83,6 +85,7 @@ impl Gatherer {
             levels: Levels::default(),
             stood: Stood::of(&joined),
             goes_on_ns: events.iter().find_map(continued_ns),
+            is_set_back: events.iter().any(sets_back),
             go_on: delays::going_on(events),
             moments,
             gathered: Gathered::default(),
@@ -96,7 +99,10 @@ impl Gatherer {
         }
         let all = &mut self.gathered;
         all.samples += 1;
-        all.last_sent_ns = all.last_sent_ns.max(Some(sample.sent_ns));
+        // Rows stand in the order in which they were resolved: the last may have been sent earlier than others. Where the clock was
+        // set back, that is nothing beside the step.
+        let before = all.last_sent_ns.filter(|_| !self.is_set_back);
+        all.last_sent_ns = before.max(Some(sample.sent_ns));
         all.late += u64::from(sample.flags.contains(Flags::ANSWERED_LATE));
         match sample.rtt_ns {
             None if sample.flags.contains(Flags::CORRUPTED) => all.corrupt += 1,
@@ -136,6 +142,10 @@ impl Gatherer {
         let (whole, longest_ns, levels) = ((&self.rtt).into(), self.rtt.max(), self.levels.finish());
         Gathered { whole, longest_ns, levels, ..self.gathered }
     }
+}
+
+fn sets_back(event: &Event) -> bool {
+    matches!(event.kind, EventKind::ClockStepped { step_ns } if step_ns < 0)
 }
 
 fn continued_ns(event: &Event) -> Option<i64> {
