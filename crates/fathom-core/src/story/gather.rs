@@ -1,5 +1,6 @@
 //! What the story takes from the samples: counts, and what was usual before each incident.
 
+use super::between::Shortest;
 use super::delays::{self, GoesOn};
 use super::join::join;
 use super::levels::{Level, Levels};
@@ -44,6 +45,8 @@ pub struct Gathered {
     pub whole: Baseline,
     /// The longest of them, in ns.
     pub longest_ns: Option<u64>,
+    /// The shortest of them.
+    pub shortest: Option<Shortest>,
     /// When the last sample was sent, in ns since the Unix epoch.
     pub last_sent_ns: Option<i64>,
     /// How long they took at each time, in order of time, without what waited for a host to run.
@@ -112,6 +115,8 @@ impl Gatherer {
             Some(rtt_ns) => {
                 self.rtt.record(rtt_ns);
                 let took_ns = rtt_ns.max(0) as u64;
+                let reflector_ns = sample.reflector_ns.and_then(|ns| u64::try_from(ns).ok());
+                all.shortest = Some(Shortest::and(all.shortest, took_ns, reflector_ns));
                 let waited_ns = self.stood.within(sample.sent_ns, took_ns);
                 // What was sent before is of a time of which the recording before knows what happened in it.
                 if self.goes_on_ns.is_none_or(|from_ns| sample.sent_ns >= from_ns) {

@@ -1,4 +1,4 @@
-"""Lengths between times of a wall clock that was set: they come from the monotonic clock, which nothing sets."""
+"""Lengths between times of a wall clock that was set: they come from the clock that nothing sets."""
 
 from __future__ import annotations
 

@@ -140,8 +140,8 @@ def take_least_away(
 
 
 def without_spikes(rtt: Floats, segments: list[Regime]) -> list[Regime]:
-    """Gives stretches of too few samples for a level to the neighbour that is nearer to them. Their boundaries
-    are where they belong by now: before, a level of three samples may look like two and one of its neighbour's.
+    """Gives stretches of too few samples for a level to the neighbour that is nearer to them. Boundaries are
+    where they belong by now: before, three samples of a level may look like two and one of its neighbour.
     """
     segments = list(segments)
     while (at := next(spikes(rtt, segments), None)) is not None:
