@@ -108,6 +108,9 @@ pub fn event(label: Option<&str>, event: &Event) -> Option<String> {
         EventKind::ScheduleOverrun { skipped, reason, .. } => {
             format!("{} due but not sent ({reason})", count(*skipped, "sample"))
         }
+        EventKind::SamplesInFlight { samples } => {
+            format!("{} in flight as the run ended", count(*samples, "sample"))
+        }
         EventKind::EchoCorrupted { seq, count } => {
             format!("{}, the first of sample {seq}", text::count(*count, "corrupted echo"))
         }

@@ -1,5 +1,9 @@
 //! When a run goes on in another recording, and what it carries over the seam. Time is an argument.
 
+mod ages;
+
+pub use ages::Ages;
+
 use crate::event::{Carried, CarriedConnection, CarriedStall, CarriedStallOver, Event, EventKind};
 use crate::sample::Sample;
 use crate::statistics::Outages;
@@ -31,9 +35,13 @@ impl Boundaries {
         self.next_ns
     }
 
-    /// Whether a boundary has been crossed, which then counts as taken. A clock that is set back crosses none a second time,
-    /// and one that is set forward over many crosses them at once.
+    /// Whether a boundary has been crossed, which then counts as taken. A clock that is set back by a period or less crosses none a
+    /// second time, and one that is set forward over many crosses them at once. One that is set back further, as after it had been
+    /// wrong for a while, has its next boundary there.
     pub fn is_crossed(&mut self, utc_ns: i64) -> bool {
+        if self.next_ns.saturating_sub(utc_ns) > self.every_ns.saturating_mul(2) {
+            self.next_ns = self.after(utc_ns);
+        }
         let crossed = utc_ns >= self.next_ns;
         if crossed {
             self.next_ns = self.after(utc_ns);
@@ -154,7 +162,10 @@ impl Tally {
                         (Some(explanation.verdict), explanation.confidence);
                 }
             }
-            (EventKind::RecordingOverflowed { lost, .. }, connection) => self.add(connection, *lost),
+            (
+                EventKind::RecordingOverflowed { lost: n, .. } | EventKind::SamplesInFlight { samples: n },
+                connection,
+            ) => self.add(connection, *n),
             (EventKind::ScheduleOverrun { skipped, .. }, _) => self.not_sent += skipped,
             (EventKind::ScheduleEnded { due }, _) => self.due += due,
             _ => {}
@@ -240,6 +251,18 @@ mod tests {
         );
         assert!(Boundaries::new(DAY_NS, -1).is_crossed(0));
         assert!(!Boundaries::new(u64::MAX, 0).is_crossed(i64::MAX - 1));
+    }
+
+    /// The clock was an hour ahead for a while: no recording of five seconds ended for an hour after that.
+    #[test]
+    fn clock_set_right_rotates_again() {
+        let second = |s: i64| s * 1_000_000_000;
+        let mut boundaries = Boundaries::new(5_000_000_000, second(1_000));
+        assert!(boundaries.is_crossed(second(1_005)));
+        assert!(boundaries.is_crossed(second(4_607)));
+        assert!(!boundaries.is_crossed(second(1_009)));
+        assert!(boundaries.is_crossed(second(1_010)));
+        assert!(!boundaries.is_crossed(second(1_014)));
     }
 
     #[test]

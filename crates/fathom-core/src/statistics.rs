@@ -62,6 +62,8 @@ pub struct Statistics {
     pub warm_up: u64,
     /// Due but never sent: `unconnected`, `blocked` (the connection took no more) or `late` (this host did not run).
     pub not_sent: Reasons,
+    /// Samples that were out when the run ended, before their time-out: neither answered nor lost.
+    pub in_flight: u64,
     /// Sent, and without a row in the recording, by the reason of `recording.overflowed`. A run that goes on may have counted
     /// them above; its recording read back cannot have.
     pub not_recorded: Reasons,
@@ -218,13 +220,14 @@ impl Statistics {
         Losses { unknown: self.unanswered.saturating_sub(forward + backward), ..self.losses }
     }
 
-    /// Samples that were due, sent or not. Of a recording these are, at the least, those with a row, those that were not sent, and those
-    /// whose loss is told.
+    /// Samples that were due, sent or not. Of a recording these are, at the least, those with a row, those that were not sent, those
+    /// in flight at its end, and those whose loss is told.
     pub fn due(&self) -> u64 {
         let due = self.due.map_or(0, |due| due.saturating_sub(self.before));
         // Not every probing thread may have said how many, and before a seam of a rotation none does.
         let not_recorded = if self.read_back { self.not_recorded.total() } else { 0 };
-        due.max(self.samples.saturating_add(self.not_sent.total()).saturating_add(not_recorded))
+        let told = [self.not_sent.total(), self.in_flight, not_recorded];
+        due.max(told.into_iter().fold(self.samples, u64::saturating_add))
     }
 
     /// The share of samples that were answered, late ones included, among those that were sent or had no connection that took
@@ -296,6 +299,9 @@ impl Statistics {
                 self.last_told_ns = self.last_told_ns.max(Some(event.mono_ns));
             }
             EventKind::ScheduleOverrun { skipped, reason, .. } => self.not_sent.add(reason, *skipped),
+            EventKind::SamplesInFlight { samples } => {
+                self.in_flight = self.in_flight.saturating_add(*samples);
+            }
             EventKind::RecordingEnded { .. } => self.ended = true,
             EventKind::ScheduleEnded { due } => self.due = Some(self.due.unwrap_or(0).saturating_add(*due)),
             EventKind::RecordingOverflowed { lost, reason } => {

@@ -1,6 +1,7 @@
 //! The story of a run, from its recording alone: what happened when, what the evidence for it is, and how sure one
 //! may be. Nothing is claimed beyond the evidence; what is not known is said to be not known.
 
+mod between;
 mod client;
 mod delays;
 mod gather;
@@ -19,6 +20,7 @@ mod tests;
 mod tries;
 mod words;
 
+pub use between::Shortest;
 pub use gather::{Baseline, Gathered, Gatherer};
 pub use levels::Level;
 pub use page::{Labelled, Page, merged};
@@ -123,6 +125,7 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
     told.sort_by_key(|(mono_ns, _)| *mono_ns);
 
     let mut lines = vec![heading(measured, events, gathered, last)];
+    lines.extend(between::line(measured, events, gathered));
     lines.extend(told.into_iter().map(|(_, line)| line));
     if quiet {
         lines.push(nothing(&joined, gathered, last));

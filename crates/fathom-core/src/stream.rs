@@ -350,6 +350,13 @@ impl Stream {
         read
     }
 
+    /// The run ends, and the connection with it in order: lets go of the samples that are in flight, and says how many
+    /// they are. Those have waited for less than the timeout, and nothing that was sent after them has come back.
+    pub fn let_go(&mut self, now_ns: u64) -> u64 {
+        let in_flight = |s: &mut InFlight| !s.resolved && now_ns.saturating_sub(s.sent_ns) < self.timeout_ns;
+        std::iter::from_fn(|| self.in_flight.pop_back_if(in_flight)).count() as u64
+    }
+
     /// The connection is over: every sample still out is unanswered.
     pub fn close(&mut self, clock: &ClockMap, mut sink: impl FnMut(Sample)) {
         while let Some(sample) = self.in_flight.pop_front() {

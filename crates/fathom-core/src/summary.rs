@@ -170,6 +170,7 @@ struct Json<'a> {
     due: u64,
     not_sent: u64,
     not_sent_by: &'a BTreeMap<String, u64>,
+    in_flight: u64,
     not_recorded: &'a BTreeMap<String, u64>,
     availability: Option<f64>,
     loss: Option<Losses>,
@@ -232,6 +233,7 @@ pub fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         due: s.due(),
         not_sent: s.not_sent.total(),
         not_sent_by: s.not_sent.by_name(),
+        in_flight: s.in_flight,
         not_recorded: s.not_recorded.by_name(),
         availability: s.availability(),
         loss: of_datagrams(heading).then(|| s.loss()),
@@ -315,6 +317,7 @@ pub fn text(heading: &Heading, s: &Statistics) -> String {
         "connection.closed",
         "loss.attributed",
         "clock.bounded",
+        "samples.in_flight",
         "schedule.ended",
     ];
     let events: Vec<String> = s
@@ -352,6 +355,9 @@ fn counts(s: &Statistics) -> String {
     ));
     if s.corrupt > 0 {
         parts.push(format!("{} corrupt{}", s.corrupt, share(s.corrupt)));
+    }
+    if s.in_flight > 0 {
+        parts.push(format!("{} in flight at the end", s.in_flight));
     }
     if s.not_sent.total() > 0 {
         parts.push(format!("{} due but not sent", s.not_sent.total()));

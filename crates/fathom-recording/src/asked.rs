@@ -54,6 +54,7 @@ impl Recording {
                     asked.counted = Counted::of(&result["server_counted"]);
                     asked.unanswered_beside = result["unanswered_beside"].as_u64();
                     asked.unrecorded = result["unrecorded"].as_u64();
+                    asked.is_pooled = result["pooled"].as_bool() == Some(true);
                     asked.kept_ns = result["kept_from_running_ns"].as_u64();
                     told =
                         result["queries"].as_u64().map(|n| n.saturating_sub(asked.unrecorded.unwrap_or(0)));

@@ -4,7 +4,8 @@ use crate::begun::is_written;
 use crate::disk::{self, Disk};
 use crate::{EVENTS, LOCK, MANIFEST, Manifest, PROGRESS, REMOVED, RESERVE, Recording, SEAM};
 use crate::{segment_name, segment_ordinal};
-use jiff::Timestamp;
+use fathom_core::clock::Anchor;
+use fathom_core::rotation::Ages;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
@@ -59,8 +60,8 @@ fn name_of(dir: &Path) -> String {
     dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Removes the recordings beside `dir` that `--keep` does not keep any more, for the run that goes on in `dir` and has begun then.
-/// `current` is the manifest there. What is removed is told, and what should go and yet stays, with why. It removes
+/// Removes the recordings beside `dir` that `--keep` does not keep any more, for the run that goes on in `dir`; `ages` says how old
+/// they are. `current` is the manifest there. What is removed is told, and what should go and yet stays, with why. It removes
 ///
 /// * what this run itself recorded: by the name of the run, in the directory that it made for it;
 /// * what an earlier run of the same host recorded of the same target under the same label, in such a directory too, when the `--keep` of
@@ -71,12 +72,13 @@ fn name_of(dir: &Path) -> String {
 pub fn remove_old(
     current: &Manifest,
     dir: &Path,
-    begun: Timestamp,
-    now: Timestamp,
+    ages: &Ages,
+    now: Anchor,
 ) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
     let nothing = || (Vec::new(), Vec::new());
     let (Some(ours), Some(parent)) = (Rotation::of(current), dir.parent()) else { return nothing() };
     let Some(keep_ns) = ours.keep_ns else { return nothing() };
+    let begun = i128::from(ages.begun().utc_ns);
     let subject = |m: &Manifest| {
         let host = |name: &str| m.host[name].clone();
         (m.label.clone(), m.path.clone(), m.reflector.address.clone(), host("machine_id"), host("name"))
@@ -89,8 +91,9 @@ pub fn remove_old(
             // Asked first: one that ends between the two has its end in the manifest.
             let is_written = is_written(&dir);
             let (manifest, _) = manifest_in(&dir)?;
+            let ended = manifest.ended_at.map(|ended| ended.as_nanosecond());
             let goes_on =
-                manifest.started_at >= begun || manifest.ended_at.is_some_and(|ended| ended > begun);
+                manifest.started_at.as_nanosecond() >= begun || ended.is_some_and(|ended| ended > begun);
             let rotation = of(&manifest).filter(|_| goes_on || is_written)?;
             Some(rotation.run)
         })
@@ -99,14 +102,17 @@ pub fn remove_old(
         let Some(theirs) = of(manifest).filter(|theirs| theirs.directory == name_of(dir)) else {
             return false;
         };
-        let keep_ns = match theirs.keep_ns {
-            _ if manifest.id == current.id => return false,
-            _ if theirs.run == ours.run => keep_ns,
-            Some(also) if !beside.contains(&theirs.run) => keep_ns.max(also),
-            _ => return false,
-        };
-        let before = now.checked_sub(Duration::from_nanos(keep_ns));
-        manifest.ended_at.zip(before.ok()).is_some_and(|(ended, before)| ended < before)
+        let Some(ended) = manifest.ended_at.filter(|_| manifest.id != current.id) else { return false };
+        match theirs.keep_ns {
+            _ if theirs.run == ours.run => {
+                ages.own_ns(&theirs.directory, now).is_some_and(|age| age > keep_ns)
+            }
+            Some(also) if !beside.contains(&theirs.run) => {
+                let keep_ns = keep_ns.max(also);
+                ages.earlier_ns(ended.as_nanosecond() as i64, keep_ns, now) > keep_ns
+            }
+            _ => false,
+        }
     };
     remove_old_on(disk::real(false).as_ref(), parent, is_old)
 }

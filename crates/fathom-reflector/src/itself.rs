@@ -1,11 +1,19 @@
 //! Who this reflector is, for the probe that asks whether the one that answers now is the one that served a connection.
 //!
 //! Its identity tells its place and its process. A process that took another's place is at the same one; another backend
-//! behind the same address is not: its machine, its own addresses or what it listens on differ.
+//! behind the same address is not: its machine, its network or what it listens on differ. The machine's addresses are no
+//! part of its place: they come and go while it stays.
 
-use std::fs::read_to_string;
+use std::fs::{read_link, read_to_string};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+
+/// What stays of a machine when it is booted anew, or gets other addresses. Of machines that were cloned the cloud's name differs.
+const MACHINE: [&str; 3] =
+    ["/etc/machine-id", "/proc/sys/kernel/hostname", "/var/lib/cloud/data/instance-id"];
+/// The host's own UTS namespace (Linux, `PROC_UTS_INIT_INO`): a process in another is in a container, whose host name says
+/// which. Its network is another one after each start.
+const HOST_UTS: &str = "uts:[4026531838]";
 
 /// The identity of this process, which listens on these addresses.
 pub(crate) fn identity(listens: impl Iterator<Item = SocketAddr>) -> u32 {
@@ -14,22 +22,18 @@ pub(crate) fn identity(listens: impl Iterator<Item = SocketAddr>) -> u32 {
     random.write_u32(std::process::id());
     let mut listens: Vec<String> = listens.map(|address| address.to_string()).collect();
     listens.sort_unstable();
-    let place = format!("{} {} {}", machine(), addresses().join(" "), listens.join(" "));
+    let machine: String = MACHINE.into_iter().filter_map(|path| read_to_string(path).ok()).collect();
+    let place = format!("{machine} {} {}", network(), listens.join(" "));
     fathom_wire::identity_of(digest(&place), random.finish() as u32)
 }
 
-/// What stays of a machine when it is booted anew.
-fn machine() -> String {
-    let names = ["/etc/machine-id", "/proc/sys/kernel/hostname"];
-    names.into_iter().filter_map(|path| read_to_string(path).ok()).collect()
-}
-
-/// Its own addresses: machines that were cloned may have all else in common. Of IPv6 some are temporary (RFC 8981).
-fn addresses() -> Vec<String> {
-    let own = fathom_os::interfaces::addresses().into_iter().map(|own| own.address);
-    let mut addresses: Vec<String> = own.filter(IpAddr::is_ipv4).map(|own| own.to_string()).collect();
-    addresses.sort_unstable();
-    addresses
+/// Which network of this machine: there may be several, as the hosts of an emulated network.
+fn network() -> String {
+    let namespace = |name: &str| {
+        let link = read_link(format!("/proc/self/ns/{name}")).unwrap_or_default();
+        link.to_string_lossy().into_owned()
+    };
+    if namespace("uts") == HOST_UTS { namespace("net") } else { String::new() }
 }
 
 /// FNV-1a over 32 bits, folded to the bits that are told.

@@ -357,7 +357,7 @@ impl Protocol for Mysql {
         let number = number.into_iter().next().flatten().and_then(|number| number.parse::<u64>().ok());
         let number = number.ok_or_else(|| Error::run("the server does not number the session"))?;
         self.number = Some(number);
-        Ok(watched::watch(number))
+        Ok(watched::watch(number, self.client.facts().connection))
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {

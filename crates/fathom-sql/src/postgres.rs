@@ -169,6 +169,7 @@ impl Protocol for Session {
         Ok(Watch {
             sql,
             of: Some(pid.to_string()),
+            is_anothers: self.key.is_some_and(|(named, _)| named != pid),
             read: state,
             // Everybody is shown every backend, if not what it does.
             unlisted: format!(

@@ -91,6 +91,8 @@ pub(crate) struct Watch {
     pub(crate) sql: String,
     /// What is to stand for `$1` there: the question is prepared once, and asked of many. `None`: it has none.
     pub(crate) of: Option<String>,
+    /// It is another session than the login named: a pooler or balancer between has it answer.
+    pub(crate) is_anothers: bool,
     /// Of an answer that has a row.
     pub(crate) read: fn(Vec<Option<String>>) -> Result<Seen, Error>,
     /// What it means that there is none: where the server had not listed the session yet, and where it had.

@@ -26,6 +26,7 @@ use fathom_os::clock::mono_ns;
 use fathom_os::pause::RunQueue;
 use fathom_os::timestamps;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
 
@@ -131,6 +132,10 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         note(&mut outcome, &record, text);
         (None, vec![None; sessions.len()], vec![None; sessions.len()])
     });
+    if let Some(text) = pooled(&watches.iter().flatten().map(AsRef::as_ref).collect::<Vec<_>>()) {
+        outcome.asked.is_pooled = true;
+        note(&mut outcome, &record, text);
+    }
     let counting = Counting::begin(watches.first().and_then(Option::as_ref), &login, &configs[0], begin);
     let mut begun = sessions.into_iter().zip(looks).zip(watches).zip(&each);
     let mut asking = Vec::new();
@@ -249,6 +254,24 @@ fn ask(shared: &Shared<'_>, asking: &mut [Turns<'_>]) -> Result<(), Error> {
 fn note(outcome: &mut Outcome, record: &Record, text: String) {
     record.note(text.clone());
     outcome.asked.notes.push(text);
+}
+
+/// What shows a pooler or balancer between: sessions of the server that are fewer than the connections, or others than the logins named.
+fn pooled(watches: &[&Watch]) -> Option<String> {
+    let sessions: BTreeSet<(&str, Option<&str>)> =
+        watches.iter().map(|watch| (watch.sql.as_str(), watch.of.as_deref())).collect();
+    let seen = if sessions.len() < watches.len() {
+        let (connections, sessions) = (watches.len() as u64, sessions.len() as u64);
+        format!("{} are served by {} of the server", count(connections, "connection"), count(sessions, "session"))
+    } else if watches.iter().any(|watch| watch.is_anothers) {
+        "another session of the server answers than the one that the login named".to_owned()
+    } else {
+        return None;
+    };
+    Some(format!(
+        "{seen}: a pooler or balancer is between, and what waits in its queue looks like the server's time; ask the server without it to tell \
+         the two apart"
+    ))
 }
 
 /// That nobody knows the path's round trip, why, and what to do about it.

@@ -390,6 +390,7 @@ mod tests {
             Ok(Watch {
                 sql: String::new(),
                 of: None,
+                is_anothers: false,
                 read: |_| Err(Error::run("")),
                 unlisted: String::new(),
                 gone: String::new(),

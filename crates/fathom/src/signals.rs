@@ -2,11 +2,37 @@
 
 use crate::exit::Failure;
 use std::io;
+use std::time::{Duration, Instant};
+
+/// A signal this soon after the first repeats it: `timeout` signals the process and then its group, a terminal and a service
+/// manager may both pass one on, and a person who means "at once" has seen first that the run goes on.
+const ONE_REQUEST: Duration = Duration::from_millis(500);
 
 /// Calls `asked`, on a thread of its own, each time this process is asked to end: by Ctrl-C (SIGINT), SIGTERM or a
-/// hang-up (SIGHUP). A hang-up that was ignored when the process started, as under `nohup`, stays ignored.
-pub(crate) fn on_request_to_end(asked: impl FnMut() + Send + 'static) -> Result<(), Failure> {
-    watch(asked).map_err(|e| Failure::run(format!("cannot watch for SIGTERM and Ctrl-C: {e}")))
+/// hang-up (SIGHUP). Signals that come within half a second of the first are one request. A hang-up that was ignored when
+/// the process started, as under `nohup`, stays ignored.
+pub(crate) fn on_request_to_end(mut asked: impl FnMut() + Send + 'static) -> Result<(), Failure> {
+    let (began, mut requests) = (Instant::now(), Requests::default());
+    let on_signal = move || {
+        if requests.is_another(began.elapsed()) {
+            asked();
+        }
+    };
+    watch(on_signal).map_err(|e| Failure::run(format!("cannot watch for SIGTERM and Ctrl-C: {e}")))
+}
+
+/// Tells requests to end from signals that repeat the first.
+#[derive(Debug, Default)]
+struct Requests {
+    first: Option<Duration>,
+}
+
+impl Requests {
+    /// Whether a signal at this time is a request of its own.
+    fn is_another(&mut self, now: Duration) -> bool {
+        let first = *self.first.get_or_insert(now);
+        now == first || now - first >= ONE_REQUEST
+    }
 }
 
 #[cfg(unix)]
@@ -16,7 +42,6 @@ fn watch(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
     let watched = [SIGINT, SIGTERM].into_iter().chain(hangup);
     let mut signals = signal_hook::iterator::Signals::new(watched)?;
     let thread = std::thread::Builder::new().name("signals".into());
-    // A signal that comes twice before the thread runs is one request: only a person's second Ctrl-C is meant as one.
     thread.spawn(move || signals.forever().for_each(|_| asked())).map(drop)
 }
 
@@ -43,7 +68,20 @@ fn watch(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
         if came.swap(false, Ordering::Relaxed) {
             asked();
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
     };
     thread.spawn(look).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_within_half_a_second_are_one() {
+        let mut requests = Requests::default();
+        let at_ms = [7_000, 7_001, 7_250, 7_499, 7_500, 7_501];
+        let asked = at_ms.map(|ms| requests.is_another(Duration::from_millis(ms)));
+        assert_eq!(asked, [true, false, false, false, true, true]);
+    }
 }

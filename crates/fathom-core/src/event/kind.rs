@@ -310,6 +310,13 @@ pub enum EventKind {
         /// `late` (this process did not run), `blocked` (the connection took no more data) or `unconnected`.
         reason: String,
     },
+    /// Samples that were out when their run ended, and had not waited for as long as the time-out: neither answered nor lost.
+    /// They have no row.
+    #[serde(rename = "samples.in_flight")]
+    SamplesInFlight {
+        /// How many, of the event's connection.
+        samples: u64,
+    },
     /// The schedule of this path has ended: nothing more will be due. Its last event but for the ends of connections.
     #[serde(rename = "schedule.ended")]
     ScheduleEnded {

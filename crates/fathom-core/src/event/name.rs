@@ -29,6 +29,7 @@ impl EventKind {
             Self::LoadBegan { .. } => "load.began",
             Self::LoadEnded { .. } => "load.ended",
             Self::ScheduleOverrun { .. } => "schedule.overrun",
+            Self::SamplesInFlight { .. } => "samples.in_flight",
             Self::ScheduleEnded { .. } => "schedule.ended",
             Self::ScheduleProgress { .. } => "schedule.progress",
             Self::EchoCorrupted { .. } => "echo.corrupted",

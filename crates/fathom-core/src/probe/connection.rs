@@ -415,7 +415,7 @@ impl Connection {
         Some(self.retransmits()?.saturating_sub(before?))
     }
 
-    /// The connection is over: its last event, and the rows of every sample still out.
+    /// The connection is over: its last event, and the rows of every sample still out that is not in flight.
     pub(super) fn close(
         mut self,
         now: u64,
@@ -434,9 +434,13 @@ impl Connection {
             error,
             tcp: self.info.map(Box::new),
         };
-        let clock = cx.clock.clone();
+        let (clock, connection) = (cx.clock.clone(), self.ordinal());
+        let in_flight = if cause == ClosingCause::Finished { self.stream.let_go(now) } else { 0 };
         self.stream.close(&clock, |sample| cx.sample(path, sample));
-        let connection = self.ordinal();
+        if in_flight > 0 {
+            let kind = EventKind::SamplesInFlight { samples: in_flight };
+            cx.event(now, Some(path), Some(connection), kind);
+        }
         if cx.settings.transport == Transport::Udp
             && let Some(losses) = self.take_losses(now, true)
         {

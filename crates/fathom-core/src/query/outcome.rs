@@ -46,6 +46,8 @@ pub struct Asked {
     pub settings: Vec<Setting>,
     /// Connections that asked side by side; empty: there was one only.
     pub connections: Vec<Connection>,
+    /// A pooler or balancer between has other sessions of the server answer: what waits in its queue looks like the server's time.
+    pub is_pooled: bool,
     /// What was noted.
     pub notes: Vec<String>,
     /// The recording's directory, if there is one.
@@ -200,6 +202,10 @@ impl Outcome {
             }
         };
         (self.answered() > 0).then(|| match verdict.most() {
+            (Some(Party::Server), _) if self.asked.is_pooled => format!(
+                "most of it is the server or the pooler before it, which of them is not known: {}",
+                range(Party::Server)
+            ),
             (Some(party), Confidence::High) => format!("most of it is the {party}: {}", range(party)),
             (Some(party), _) => format!("most of it seems to be the {party}: {} (not sure)", range(party)),
             (None, _) => {
@@ -218,7 +224,15 @@ impl Outcome {
 
     /// How sure that is.
     pub fn confidence(&self) -> Confidence {
-        self.warm.figures.verdict.most().1
+        self.most().1
+    }
+
+    /// Whose time most of it is; nobody's where it is the server's or that of a pooler before it.
+    fn most(&self) -> (Option<Party>, Confidence) {
+        match self.warm.figures.verdict.most() {
+            (Some(Party::Server), _) if self.asked.is_pooled => (None, Confidence::None),
+            most => most,
+        }
     }
 
     /// What the verdict rests on, a sentence each.
@@ -279,7 +293,7 @@ impl Outcome {
     fn advice(&self) -> Vec<String> {
         let of = &self.warm.figures;
         let evidence = Evidence {
-            verdict: of.verdict.most(),
+            verdict: self.most(),
             turns: median(&of.turns).unwrap_or(0),
             rtt_ns: median(&of.rtt),
             wall_ns: median(&of.wall).unwrap_or(0),
@@ -383,12 +397,16 @@ impl Outcome {
             "settings": self.sweep.json(&self.asked.settings),
             "connections": self.connections.json(&self.asked.connections),
             "advice": self.advice(),
+            "pooled": self.asked.is_pooled,
             "notes": self.asked.notes,
             "recording": self.asked.recording,
             "unrecorded": self.asked.unrecorded,
         });
         if let Some(object) = value.as_object_mut() {
             object.extend(of.json());
+            if self.most() != of.verdict.most() {
+                object.insert("verdict".to_owned(), json!({ "party": null, "confidence": "none" }));
+            }
         }
         value
     }
@@ -430,6 +448,25 @@ mod tests {
         };
         assert_eq!(words(990, 990), "most of it is the server: 99 % of the time");
         assert_eq!(words(900, 990), "most of it is the server: 99 % of the time, 90 to 99 %");
+    }
+
+    /// A pooler's queue of 150 ms was the server's, for sure.
+    #[test]
+    fn time_behind_pooler_is_not_servers_alone() {
+        let told = |is_pooled| {
+            let mut outcome = Outcome::new(Asked { is_pooled, ..Asked::default() });
+            let all = Part { low_ns: 1_000, ns: 1_000, high_ns: 1_000 };
+            let split = Split::of_recording(1_000, [all, Part::default(), Part::default()], None);
+            outcome.add(&Query { split, turns: 1, first_row_ns: Some(1), ..Query::default() });
+            let json = outcome.json();
+            (outcome.verdict_words().unwrap(), json["verdict"]["party"].clone(), outcome.confidence())
+        };
+        let (words, party, confidence) = told(true);
+        assert!(words.contains("the server or the pooler before it"), "{words}");
+        assert_eq!((party, confidence), (Value::Null, Confidence::None));
+        let (words, party, confidence) = told(false);
+        assert!(words.starts_with("most of it is the server: "), "{words}");
+        assert_eq!((party, confidence), (json!("server"), Confidence::High));
     }
 
     /// One has no split: the parts are those of others than the wall time, and the lines say of how many.

@@ -1,5 +1,6 @@
 //! What the story takes from the samples: counts, and what was usual before each incident.
 
+use super::between::Shortest;
 use super::delays::{self, GoesOn};
 use super::join::join;
 use super::levels::{Level, Levels};
@@ -44,6 +45,8 @@ pub struct Gathered {
     pub whole: Baseline,
     /// The longest of them, in ns.
     pub longest_ns: Option<u64>,
+    /// The shortest of them.
+    pub shortest: Option<Shortest>,
     /// When the last sample was sent, in ns since the Unix epoch.
     pub last_sent_ns: Option<i64>,
     /// How long they took at each time, in order of time, without what waited for a host to run.
@@ -64,6 +67,8 @@ pub struct Gatherer {
     stood: Stood,
     /// Where the run had begun in another recording: when it went on in this one, in ns since the Unix epoch.
     goes_on_ns: Option<i64>,
+    /// The wall clock was set back in it.
+    is_set_back: bool,
     /// Delays that have no end, by their connection.
     go_on: BTreeMap<u32, GoesOn>,
     /// Moments that wait for their baseline, latest first.
@@ -83,6 +88,7 @@ impl Gatherer {
             levels: Levels::default(),
             stood: Stood::of(&joined),
             goes_on_ns: events.iter().find_map(continued_ns),
+            is_set_back: events.iter().any(sets_back),
             go_on: delays::going_on(events),
             moments,
             gathered: Gathered::default(),
@@ -96,7 +102,10 @@ impl Gatherer {
         }
         let all = &mut self.gathered;
         all.samples += 1;
-        all.last_sent_ns = all.last_sent_ns.max(Some(sample.sent_ns));
+        // Rows stand in the order in which they were resolved: the last may have been sent earlier than others. Where the clock was
+        // set back, that is nothing beside the step.
+        let before = all.last_sent_ns.filter(|_| !self.is_set_back);
+        all.last_sent_ns = before.max(Some(sample.sent_ns));
         all.late += u64::from(sample.flags.contains(Flags::ANSWERED_LATE));
         match sample.rtt_ns {
             None if sample.flags.contains(Flags::CORRUPTED) => all.corrupt += 1,
@@ -106,6 +115,8 @@ impl Gatherer {
             Some(rtt_ns) => {
                 self.rtt.record(rtt_ns);
                 let took_ns = rtt_ns.max(0) as u64;
+                let reflector_ns = sample.reflector_ns.and_then(|ns| u64::try_from(ns).ok());
+                all.shortest = Some(Shortest::and(all.shortest, took_ns, reflector_ns));
                 let waited_ns = self.stood.within(sample.sent_ns, took_ns);
                 // What was sent before is of a time of which the recording before knows what happened in it.
                 if self.goes_on_ns.is_none_or(|from_ns| sample.sent_ns >= from_ns) {
@@ -136,6 +147,10 @@ impl Gatherer {
         let (whole, longest_ns, levels) = ((&self.rtt).into(), self.rtt.max(), self.levels.finish());
         Gathered { whole, longest_ns, levels, ..self.gathered }
     }
+}
+
+fn sets_back(event: &Event) -> bool {
+    matches!(event.kind, EventKind::ClockStepped { step_ns } if step_ns < 0)
 }
 
 fn continued_ns(event: &Event) -> Option<i64> {

@@ -15,7 +15,8 @@ use jiff::Timestamp;
 /// A run has at most so many spans; when it lasts longer, each becomes twice as long.
 const SPANS: usize = 32;
 const SHORTEST_NS: i64 = 1_000_000_000;
-/// A span with fewer round trips tells no median.
+/// A span with fewer round trips tells no median. Of five, three decide it: fewer are a spike and no level, as for the change
+/// points of a report (`LEAST_SAMPLES` of `fathometer.stats.changes`).
 const FEW: u64 = 5;
 /// Of the recording's buckets so many are one here: 128 an octave, below 1 % of the value.
 const COARSE: u16 = 16;
@@ -205,6 +206,23 @@ mod tests {
                 let middle = 1_000_000 + (level.from_ns + level.lasts_ns / 2 - 7 * S) / (S / 10);
                 let off = level.median_ns as f64 / middle as f64;
                 assert!((0.98..=1.001).contains(&off), "{seconds} s: {level:?}, {middle}");
+            }
+        }
+    }
+
+    /// The first echo took twice as long, since something on the way opened its own connection: "the level fell".
+    #[test]
+    fn two_odd_round_trips_are_no_level() {
+        let joined = super::super::join::join(&[]);
+        for interval_ns in [S / 100, S / 5, S, 10 * S] {
+            for odd in [vec![0], vec![0, 1], vec![30, 31], vec![58, 59], vec![59]] {
+                let mut levels = Levels::default();
+                for n in 0..60 {
+                    let rtt_ns = if odd.contains(&n) { 40 * S } else { 21_000_000 };
+                    levels.add(n * interval_ns, rtt_ns);
+                }
+                let told = line(&levels.finish(), &[], &joined);
+                assert!(told.is_none(), "every {interval_ns} ns, {odd:?}: {told:?}");
             }
         }
     }

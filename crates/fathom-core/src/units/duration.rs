@@ -98,8 +98,8 @@ fn spelled(ns: u64, gap: &str, micro: &str) -> String {
             return format!("{}{fraction}{gap}{unit}", tenths / 10);
         }
     }
-    // What would read 60 s is a minute.
-    let s = (ns / 1_000_000_000).max(MINUTE_S);
+    // To the nearest second, so that an hour less 11 ns is an hour.
+    let s = (ns.saturating_add(500_000_000) / 1_000_000_000).max(MINUTE_S);
     match s {
         0..HOUR_S => format!("{}m {}s", s / MINUTE_S, s % MINUTE_S),
         HOUR_S..DAY_S => format!("{}h {}m", s / HOUR_S, s % HOUR_S / MINUTE_S),
@@ -173,6 +173,7 @@ mod tests {
             (5_400_000_000, "5.4 s", "5.4s"),
             (59_960_000_000, "1m 0s", "1m 0s"),
             (423_000_000_000, "7m 3s", "7m 3s"),
+            (3_599_999_999_989, "1h 0m", "1h 0m"),
             (40_500_000_000_000, "11h 15m", "11h 15m"),
             (1_814_400_000_000_000, "21d 0h", "21d 0h"),
         ] {

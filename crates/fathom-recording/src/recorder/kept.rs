@@ -65,7 +65,7 @@ impl Kept {
             }
             EventKind::RecordingOverflowed { reason, .. } => reason.clone(),
             EventKind::ScheduleOverrun { reason, .. } => Some(reason.clone()),
-            EventKind::ScheduleEnded { .. } => None,
+            EventKind::ScheduleEnded { .. } | EventKind::SamplesInFlight { .. } => None,
             _ => {
                 self.lost += 1;
                 return;
@@ -106,7 +106,8 @@ fn add(sum: &mut Event, event: &Event) {
     (sum.at, sum.mono_ns) = (event.at, event.mono_ns);
     match (&mut sum.kind, &event.kind) {
         (EventKind::RecordingOverflowed { lost, .. }, EventKind::RecordingOverflowed { lost: more, .. })
-        | (EventKind::ScheduleEnded { due: lost }, EventKind::ScheduleEnded { due: more }) => {
+        | (EventKind::ScheduleEnded { due: lost }, EventKind::ScheduleEnded { due: more })
+        | (EventKind::SamplesInFlight { samples: lost }, EventKind::SamplesInFlight { samples: more }) => {
             *lost += more;
         }
         (

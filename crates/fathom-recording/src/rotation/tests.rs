@@ -2,6 +2,7 @@ use super::*;
 use crate::tests::durable::{Fault, FaultyDisk};
 use crate::{Recorder, Tool, recordings_in};
 use fathom_core::sample::Sample;
+use jiff::Timestamp;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -36,11 +37,15 @@ struct Shared {
     home: tempfile::TempDir,
     /// What nobody but its own run may remove, with the run.
     all: Vec<(PathBuf, String)>,
+    /// Recordings of the run "ours", and when they ended.
+    ended: Vec<(PathBuf, i64)>,
+    /// By how much the wall clock has been set since the run began, in s.
+    set_s: i64,
 }
 
 impl Shared {
     fn new() -> Self {
-        Self { home: tempfile::tempdir().unwrap(), all: Vec::new() }
+        Self { home: tempfile::tempdir().unwrap(), all: Vec::new(), ended: Vec::new(), set_s: 0 }
     }
 
     fn dir(&self, name: &str) -> PathBuf {
@@ -64,6 +69,9 @@ impl Shared {
     ) -> Option<Recorder> {
         let manifest = Self::manifest(run, name, keep_s, from_to.0);
         self.all.push((self.dir(name), run.to_owned()));
+        if let Some(ended) = from_to.1.filter(|_| run == "ours") {
+            self.ended.push((self.dir(name), ended));
+        }
         begun(&self.dir(name), &manifest, from_to.1)
     }
 
@@ -71,7 +79,16 @@ impl Shared {
     /// directory that its run made for it, and of that run or of one that was over when this one began.
     fn removed(&self) -> Vec<String> {
         let current = Self::manifest("ours", "current", Some(20), 95);
-        let (removed, left) = remove_old(&current, &self.dir("current"), at(50), at(100));
+        let anchor = |second: i64| Anchor {
+            mono_ns: second as u64 * 1_000_000_000,
+            utc_ns: (second + self.set_s) * 1_000_000_000,
+        };
+        let begun = Anchor { utc_ns: 50_000_000_000, ..anchor(50) };
+        let mut ages = Ages::new(begun);
+        for (dir, ended) in &self.ended {
+            ages.ended(name_of(dir), anchor(*ended).mono_ns);
+        }
+        let (removed, left) = remove_old(&current, &self.dir("current"), &ages, anchor(100));
         assert_eq!(left, []);
         for dir in &removed {
             let (_, run) =
@@ -121,6 +138,21 @@ fn run_removes_own_and_predecessor_recordings() {
     // The other has ended since: it was no earlier one.
     running.expect("it runs").finish(at(99), 2).unwrap();
     assert_eq!(shared.removed(), [""; 0]);
+}
+
+/// `--keep 20s`, and the clock was set: an hour forward took the whole archive.
+#[test]
+fn clock_step_removes_no_young_recording() {
+    for set_s in [3_600, -3_600] {
+        let mut shared = Shared { set_s, ..Shared::new() };
+        let keep = Some(20);
+        shared.recorded("ours", "a", keep, (50, Some(70)));
+        shared.recorded("ours", "b", keep, (70, Some(90)));
+        // Before this run began, which was 50 s ago.
+        shared.recorded("earlier", "c", keep, (0, Some(40)));
+        shared.recorded("earlier", "d", Some(55), (0, Some(40)));
+        assert_eq!(shared.removed(), ["a", "c"], "set by {set_s} s");
+    }
 }
 
 #[test]

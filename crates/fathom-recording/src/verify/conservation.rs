@@ -1,5 +1,5 @@
-//! The law of conservation: of every connection the samples that were sent are its rows and its told losses; and of the
-//! whole run, what was due is what was sent and what was told as not sent.
+//! The law of conservation: of every connection the samples that were sent are its rows, its told losses and those in flight
+//! at the end of the run; and of the whole run, what was due is what was sent and what was told as not sent.
 //!
 //! Only a crash makes an exception, and only of what ended shortly before it, until recovery tells what it took.
 
@@ -41,6 +41,7 @@ struct Tally {
     before: u64,
     /// One more than the greatest number seen.
     next_seq: u64,
+    /// Told as lost, or as in flight at the end of the run.
     lost: u64,
     /// Of these, the ones told as unreadable.
     unreadable: u64,
@@ -183,6 +184,13 @@ impl Conservation {
                     self.lost_of_several = self.lost_of_several.saturating_add(*lost);
                 }
             }
+            (EventKind::SamplesInFlight { samples }, Some(connection)) => {
+                let tally = self.connections.entry(connection).or_default();
+                tally.lost = tally.lost.saturating_add(*samples);
+            }
+            (EventKind::SamplesInFlight { samples }, None) => {
+                self.lost_of_several = self.lost_of_several.saturating_add(*samples);
+            }
             (
                 EventKind::StallBegan { seq, .. }
                 | EventKind::DelayBegan { seq, .. }
@@ -248,7 +256,7 @@ impl Conservation {
             findings.add("samples", law, || {
                 let by =
                     if too_many > 0 { format!("{too_many} too many") } else { format!("{missing} missing") };
-                format!("connection {connection}: {sent} sent, {rows} rows, {lost} told as lost: {by}")
+                format!("connection {connection}: {sent} sent, {rows} rows, {lost} told as lost or in flight: {by}")
             });
         }
         self.check_remains(findings);
@@ -413,7 +421,7 @@ impl Conservation {
                 } else {
                     format!("{} too many", told - due)
                 };
-                format!("{due} due, {rows} rows, {lost} told as lost, {not_sent} told as not sent: {by}")
+                format!("{due} due, {rows} rows, {lost} told as lost or in flight, {not_sent} told as not sent: {by}")
             });
         }
     }

@@ -4,6 +4,7 @@ fn watch() -> Arc<Watch> {
     Arc::new(Watch {
         sql: String::new(),
         of: None,
+        is_anothers: false,
         read: |_| Err(Error::run("")),
         unlisted: String::new(),
         gone: String::new(),

@@ -4,11 +4,13 @@ use crate::Error;
 use crate::protocol::{Seen, Watch};
 use fathom_core::query::ServerState;
 
-/// How the session of this number is seen. Everybody sees the sessions of his own user.
-pub(super) fn watch(number: u64) -> Watch {
+/// How the session of this number is seen, where the greeting named one. Everybody sees the sessions of his own user.
+pub(super) fn watch(number: u64, greeted: u32) -> Watch {
     Watch {
         sql: format!("SELECT COMMAND, STATE FROM information_schema.PROCESSLIST WHERE ID = {number}"),
         of: None,
+        // The greeting has the low half of a number.
+        is_anothers: number as u32 != greeted,
         read: state,
         unlisted: format!(
             "the server does not list session {number}: where it is another user's, as behind a proxy, GRANT PROCESS ON *.* TO the user; else it \

@@ -37,6 +37,7 @@ pub(super) fn watch(spid: i32) -> Watch {
     Watch {
         sql,
         of: None,
+        is_anothers: false,
         read: state,
         unlisted: UNSEEN.to_owned(),
         gone: format!(

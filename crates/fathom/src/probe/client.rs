@@ -11,9 +11,11 @@ use crate::signals;
 use fathom_client::{Account, Driver, Setup, Standing};
 use fathom_core::event::CLIENT_MODE;
 use fathom_core::policy::Fallback;
+use fathom_core::rotation::Ages;
 use fathom_core::text::count;
 use fathom_core::units::duration_compact as duration;
 use fathom_os::assist;
+use fathom_os::clock::anchor;
 use fathom_os::reactor::Reactor;
 use fathom_recording::Keeper;
 use fathom_reflector::DEFAULT_PORT;
@@ -81,7 +83,7 @@ pub(super) fn run(mut args: Args, file: &Path) -> Result<(), Failure> {
         manifest.reflector.resolved = Some(targets[0].1.to_string());
         manifest
     };
-    let recorder = keep::record(&config, path, [started_at; 2], manifest)?;
+    let recorder = keep::record(&config, path, &Ages::new(anchor()), started_at, manifest)?;
     let shown = recorder.as_ref().map(|recorder| recorder.dir().display().to_string());
     let target = path.target.to_string();
     if config.show != Show::Nothing {
@@ -99,7 +101,7 @@ pub(super) fn run(mut args: Args, file: &Path) -> Result<(), Failure> {
         session: session()?,
         secret: config.secret.clone(),
     };
-    let keeper = Keeper::new(recorder, fathom_os::clock::anchor, |line| tell!("fathom: {line}"));
+    let keeper = Keeper::new(recorder, anchor, |line| tell!("fathom: {line}"));
     let driver = Driver::new(setup, reactor, Account::new(&target, keeper));
     let mut ticker = Ticker::new(config.show != Show::Nothing);
     let run = driver.run(|| stop.times(), |standing| ticker.tick(&standing));

@@ -10,6 +10,8 @@ use crate::exit::Failure;
 use crate::output::tell;
 use crate::version::{REVISION, VERSION};
 use fathom_core::clock::Anchor;
+use fathom_core::rotation::Ages;
+use fathom_os::clock::anchor;
 use fathom_os::host::HostFacts;
 use fathom_recording::{
     ClockAnchor, Error, Manifest, Options, PathLabels, Recorder, ReflectorFacts, Rotation, Tool,
@@ -41,12 +43,12 @@ pub(super) fn open_sinks(
     cpu_latency: Option<&str>,
     live: &LiveStates,
 ) -> Result<Vec<Sinks>, Failure> {
-    let started_at = Timestamp::now();
+    let (started_at, ages) = (Timestamp::now(), Ages::new(anchor()));
     // The files of rows are made first: they are easier to take back.
     let tables = tables::open(config, started_at)?;
     let recorder = |(p, path): (usize, &Path)| {
         let manifest = || manifest(config, path, started_at, granted, cpu_latency);
-        let recorder = record(config, path, [started_at; 2], manifest)?;
+        let recorder = record(config, path, &ages, started_at, manifest)?;
         let mut live = lock(live);
         live[p].recording = recorder.as_ref().map(|recorder| recorder.dir().to_owned());
         live[p].recorded_ns.0 =
@@ -91,12 +93,13 @@ pub(super) fn discard_directory(config: &Config, dir: &std::path::Path) {
     }
 }
 
-/// Begins the recording of a path, of a run that has begun then; `None`: none is wanted. Where another run of the same second has the
+/// Begins the recording of a path; `None`: none is wanted. Where another run of the same second has the
 /// directory of that name already, a number follows. A disk that is full is made room on, as far as `--keep` allows.
 pub(super) fn record(
     config: &Config,
     path: &Path,
-    [begun, started_at]: [Timestamp; 2],
+    ages: &Ages,
+    started_at: Timestamp,
     manifest: impl FnOnce() -> Manifest,
 ) -> Result<Option<Recorder>, Failure> {
     let Some(wanted) = directory(config, path, started_at) else { return Ok(None) };
@@ -114,7 +117,7 @@ pub(super) fn record(
                 next += 1;
             }
             Err(error) if error.is_full() && !std::mem::replace(&mut has_room, true) => {
-                remove_old(&manifest, &dir, begun);
+                remove_old(&manifest, &dir, ages);
             }
             made => return made.map(Some).map_err(|e| Failure::run(e.to_string())),
         }
@@ -162,7 +165,7 @@ pub(super) fn manifest(
     }
     // The interface follows when the first connection has left by it.
     manifest.host = serde_json::to_value(HostFacts::gather(None)).unwrap_or(Value::Null);
-    manifest.clock_anchors.push(ClockAnchor::new(fathom_os::clock::anchor(), false));
+    manifest.clock_anchors.push(ClockAnchor::new(anchor(), false));
     manifest.reflector = ReflectorFacts { address: path.target.to_string(), ..ReflectorFacts::default() };
     manifest
 }
@@ -172,7 +175,7 @@ pub(super) fn next(
     config: &Config,
     path: &Path,
     before: &Manifest,
-    begun: Timestamp,
+    ages: &Ages,
     anchor: Anchor,
 ) -> Result<Option<Recorder>, Failure> {
     let started = ClockAnchor::new(anchor, false);
@@ -186,18 +189,19 @@ pub(super) fn next(
         clock_anchors: vec![started],
         ..before.clone()
     };
-    record(config, path, [begun, started.utc], manifest)
+    record(config, path, ages, started.utc, manifest)
 }
 
-/// Removes what `--keep` does not keep any more of what the run that has begun then recorded, and now goes on in this recording.
-pub(super) fn remove_old(current: &Manifest, dir: &std::path::Path, begun: Timestamp) {
-    let (removed, left) = fathom_recording::remove_old(current, dir, begun, Timestamp::now());
-    for dir in removed {
+/// Removes what `--keep` does not keep any more, of this run, which goes on in this recording, and of earlier ones. What was removed.
+pub(super) fn remove_old(current: &Manifest, dir: &std::path::Path, ages: &Ages) -> Vec<PathBuf> {
+    let (removed, left) = fathom_recording::remove_old(current, dir, ages, anchor());
+    for dir in &removed {
         tracing::info!(dir = %dir.display(), "removed: older than --keep");
     }
     for (dir, why) in left {
         tell!("fathom: --keep leaves {}: {why}", dir.display());
     }
+    removed
 }
 
 #[cfg(test)]

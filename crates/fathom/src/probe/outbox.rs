@@ -382,6 +382,7 @@ fn may_be_lost(message: &Message) -> bool {
             event.kind,
             EventKind::RecordingOverflowed { .. }
                 | EventKind::ScheduleOverrun { .. }
+                | EventKind::SamplesInFlight { .. }
                 | EventKind::ScheduleEnded { .. }
         ),
         _ => false,

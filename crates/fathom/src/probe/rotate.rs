@@ -10,12 +10,15 @@ use super::sinks::Sinks;
 use closing::{Closing, Ended, Ending};
 use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind};
-use fathom_core::rotation::{Boundaries, Tally};
+use fathom_core::rotation::{Ages, Boundaries, Tally};
 use fathom_core::sample::Sample;
 use fathom_core::schedule::Pace;
+use fathom_core::units::duration_compact as duration;
 use fathom_os::clock::anchor;
 use fathom_recording::Recorder;
 use jiff::Timestamp;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unclosed::Unclosed;
 
 /// For so long a rotation waits for rows that wait behind a ring.
@@ -29,6 +32,10 @@ pub(super) struct Rotating<'a> {
     begun: Timestamp,
     boundaries: Boundaries,
     tallies: Vec<Tally>,
+    /// By which `--keep` removes; shared with the thread that does.
+    ages: Arc<Mutex<Ages>>,
+    /// The wall clock has been set, so that `--keep` leaves recordings of earlier runs.
+    spares_earlier: bool,
     /// When a boundary was crossed, by the monotonic clock.
     due_since_ns: Option<u64>,
     /// The recordings before.
@@ -42,10 +49,23 @@ impl<'a> Rotating<'a> {
     pub(super) fn of(config: &'a Config) -> Option<Self> {
         let every_ns = config.operate.rotation?.every.as_nanos() as u64;
         let tallies = config.paths.iter().map(|_| Tally::default()).collect();
-        let boundaries = Boundaries::new(every_ns, anchor().utc_ns);
+        let now = anchor();
+        let boundaries = Boundaries::new(every_ns, now.utc_ns);
+        let ages = Arc::new(Mutex::new(Ages::new(now)));
         let (closing, unclosed) = (Closing::default(), Unclosed::default());
         let begun = Timestamp::now();
-        Some(Self { config, begun, boundaries, tallies, due_since_ns: None, closing, unclosed })
+        let (due_since_ns, spares_earlier) = (None, false);
+        Some(Self {
+            config,
+            begun,
+            boundaries,
+            tallies,
+            ages,
+            spares_earlier,
+            due_since_ns,
+            closing,
+            unclosed,
+        })
     }
 
     /// A sample that the recorder of this path is given.
@@ -99,8 +119,10 @@ impl<'a> Rotating<'a> {
         let mut ends = Vec::new();
         for (p, (sink, tally)) in sinks.iter_mut().zip(&self.tallies).enumerate() {
             let Some(recorder) = &mut sink.recorder else { continue };
-            match seam((self.config, self.begun), p, recorder, tally, now) {
+            let mut ages = lock_ages(&self.ages);
+            match seam((self.config, &ages), p, recorder, tally, now) {
                 Ok((next, error)) => {
+                    ages.ended(name_of(recorder.dir()), now.mono_ns);
                     lock(live)[p].recording = Some(next.dir().to_owned());
                     let (current, dir) = (next.manifest().clone(), next.dir().to_owned());
                     let recorder = std::mem::replace(recorder, next);
@@ -114,13 +136,38 @@ impl<'a> Rotating<'a> {
                 }
             }
         }
-        let (begun, mono_ns) = (self.begun, now.mono_ns);
-        let unclosed = self.unclosed.clone();
+        let mono_ns = now.mono_ns;
+        let (unclosed, ages) = (self.unclosed.clone(), Arc::clone(&self.ages));
         self.closing.begin(ends, move |Ending { recorder, current, dir, .. }| {
             let finished = unclosed.close(recorder, current.started_at, mono_ns);
-            keep::remove_old(current, dir, begun);
+            let mut ages = lock_ages(&ages);
+            for removed in keep::remove_old(current, dir, &ages) {
+                ages.forget(&name_of(&removed));
+            }
             finished
         });
+    }
+
+    /// What is to be noted of the wall clock, where it has been set, or set right again, since this was last asked: `--keep` goes
+    /// by it for recordings of earlier runs alone, and not while it is wrong.
+    pub(super) fn clock_note(&mut self, now: Anchor) -> Option<String> {
+        let keep_ns = self.config.operate.rotation?.keep?.as_nanos() as u64;
+        let ages = lock_ages(&self.ages);
+        let spares_earlier = !ages.is_plausible(keep_ns, now);
+        if std::mem::replace(&mut self.spares_earlier, spares_earlier) == spares_earlier {
+            return None;
+        }
+        if !spares_earlier {
+            return Some(
+                "the wall clock agrees with the time that has passed again: --keep removes recordings of earlier runs by it"
+                    .to_owned(),
+            );
+        }
+        let off_ns = ages.off_ns(now);
+        let (off, way) = (duration(off_ns.unsigned_abs()), if off_ns < 0 { "behind" } else { "ahead of" });
+        Some(format!(
+            "the wall clock is {off} {way} the time that has passed: --keep counts elapsed time, and leaves recordings of earlier runs until the clock is plausible again"
+        ))
     }
 
     /// The run is over, and the last recording closed: those that could not be closed are tried again.
@@ -132,6 +179,14 @@ impl<'a> Rotating<'a> {
     pub(super) fn closed(&mut self, wait: bool) -> Vec<Ended> {
         self.closing.collect(wait)
     }
+}
+
+fn lock_ages(ages: &Mutex<Ages>) -> MutexGuard<'_, Ages> {
+    ages.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn name_of(dir: &Path) -> String {
+    dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// How long the run lasts at most, where its options say that.
@@ -148,13 +203,13 @@ fn lasts_ns(config: &Config) -> Option<u128> {
 
 /// Begins the next recording, and writes the last of this one: what the one says of the other, both say alike.
 fn seam(
-    (config, begun): (&Config, Timestamp),
+    (config, ages): (&Config, &Ages),
     path: usize,
     recorder: &mut Recorder,
     tally: &Tally,
     now: Anchor,
 ) -> Result<(Recorder, Option<String>), String> {
-    let next = keep::next(config, &config.paths[path], recorder.manifest(), begun, now);
+    let next = keep::next(config, &config.paths[path], recorder.manifest(), ages, now);
     let mut next = next.map_err(|e| e.to_string())?.ok_or("nothing is recorded")?;
     let (at, mono_ns) = (next.manifest().started_at, now.mono_ns);
     let carried = tally.carried(mono_ns);
@@ -196,6 +251,23 @@ mod tests {
             rotating.begun = Timestamp::UNIX_EPOCH;
             rotating.boundaries = Boundaries::new(86_400_000_000_000, 1);
             assert_eq!(rotating.begins_another(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn clock_step_is_noted_once() {
+        for (line, notes) in [("h --rotate 1s --keep 1m", true), ("h --rotate 1s", false)] {
+            let config = from_line(line).expect("it is valid");
+            let mut rotating = Rotating::of(&config).expect("it is asked for");
+            let begun = lock_ages(&rotating.ages).begun();
+            let mut noted = Vec::new();
+            for set_s in [0, 3_600, 3_600, 0, 0, -7_200] {
+                let utc_ns = begun.utc_ns + set_s * 1_000_000_000;
+                noted.extend(rotating.clock_note(Anchor { utc_ns, ..begun }));
+            }
+            let says = |words: &str| noted.iter().filter(|note| note.contains(words)).count();
+            let told = ["1h ahead of", "agrees", "2h behind"].map(says);
+            assert_eq!(told, if notes { [1; 3] } else { [0; 3] }, "{line}: {noted:?}");
         }
     }
 

@@ -39,6 +39,7 @@ from fathometer.dataset.silences import marked
 from fathometer.dataset.source import Source
 from fathometer.dataset.throughput import Throughput, throughput
 from fathometer.dataset.totals import Totals
+from fathometer.dataset.wall import Stretch, elapsed_ns, lasted_ns, stretches
 from fathometer.errors import FathometerError
 from fathometer.portable import is_locked, processors
 from fathometer.reading import parsed, regular
@@ -199,6 +200,26 @@ class Recording:
             max((e.at_ns for e in event_log.of_the_probe(self.events)), default=0),
             self.totals.last_sent_ns or 0,
         )
+
+    @cached_property
+    def _stretches(self) -> tuple[Stretch, ...]:
+        return stretches(self.events)
+
+    @property
+    def clock_was_set(self) -> bool:
+        """Whether times of day in it differ by more, or by less, than what passed between them."""
+        return len(self._stretches) > 1
+
+    def elapsed_ns(self, from_ns: int, to_ns: int) -> int:
+        """The time between two of its times of day, without the steps of the wall clock in between."""
+        return elapsed_ns(self._stretches, from_ns, to_ns)
+
+    @cached_property
+    def lasted_ns(self) -> int:
+        """From the first sample to the last moment that it tells of."""
+        if self.clock_was_set:
+            return lasted_ns(tuple(event_log.of_the_probe(self.events)))
+        return self.over_ns - (self.totals.first_sent_ns or self.over_ns)
 
     @property
     def rows(self) -> int:

@@ -24,6 +24,8 @@ DELAYED: Final = frozenset({"delay"})
 """What is no silence: echoes come, late."""
 SHIFTED: Final = frozenset({"change", "burst", "restless"})
 ENDED: Final = frozenset({"death"})
+STEP_SEEN_NS: Final = 100_000_000
+"""Two probes may see a step of the clock that differ by this, as each reads it once a second."""
 UNCONNECTED: Final = frozenset({"refused", "schedule.overrun"})
 CLAIMS: Final = frozenset({"stall", "delay", "pause", "death", "refused", "schedule.overrun"})
 """What explains a change of level at its moment."""
@@ -95,6 +97,13 @@ def _begin_together(a: Finding, b: Finding, within_ns: int) -> bool:
     return abs((a.from_ns or 0) - (b.from_ns or 0)) <= within_ns
 
 
+def _one_step(a: Finding, b: Finding, within_ns: int) -> bool:
+    """Whether two recordings tell one step of the clock, each as it saw it; one recording tells each once."""
+    sizes = [f.quantities["step"].value if "step" in f.quantities else 0 for f in (a, b)]
+    alike = abs(sizes[0] - sizes[1]) <= STEP_SEEN_NS
+    return alike and not _one_recording(a, b) and _begin_together(a, b, within_ns)
+
+
 def _end_together(a: Finding, b: Finding, within_ns: int) -> bool:
     return _begin_together(a, b, within_ns) or abs(_end(a) - _end(b)) <= within_ns
 
@@ -150,7 +159,7 @@ RULES: Final = (
     # That ends fell together; freezes are one thing where they overlap, and else so many.
     Rule(frozenset({"coincidence"}), ENDED, False, _involves),
     # A wall clock that is set takes what was seen by it along.
-    Rule(frozenset({"clock.stepped"}), frozenset({"clock.stepped"}), False, _begin_together),
+    Rule(frozenset({"clock.stepped"}), frozenset({"clock.stepped"}), False, _one_step),
     Rule(frozenset({"recording.overflowed"}), frozenset({"schedule.overrun"}), True, _overlap),
 )
 
@@ -201,7 +210,8 @@ def incidents(findings: Sequence[Finding], recordings: Sequence[Recording] = ())
     untold = {
         r.manifest.id: sorted(lives.deaths(r)[lives.MOST_STORIES :], key=_closed_ns) for r in recordings
     }
-    folded = [_of_the_path(incident, silent, untold) for incident in folded]
+    by_id = {r.manifest.id: r for r in recordings}
+    folded = [_of_the_path(incident, silent, untold, by_id) for incident in folded]
     folded.sort(key=lambda i: (i.from_ns, _order(i.parts[0])))
     return tuple(replace(incident, id=f"i{n}") for n, incident in enumerate(folded, 1))
 
@@ -406,7 +416,10 @@ def _closed_ns(connection: Connection) -> int:
 
 
 def _of_the_path(
-    incident: Incident, silent: Mapping[str, list[unanswered.Span]], untold: dict[str, list[Connection]]
+    incident: Incident,
+    silent: Mapping[str, list[unanswered.Span]],
+    untold: dict[str, list[Connection]],
+    by_id: Mapping[str, Recording],
 ) -> Incident:
     """With the silence of the whole path, of which connections that were made in vain are parts; and with
     the deaths in it that are counted and not told one by one.
@@ -419,7 +432,7 @@ def _of_the_path(
         gaps = silent.get(recording, [])
         first = bisect_left(gaps, incident.from_ns, key=lambda g: g[1])
         spans = gaps[first : bisect_right(gaps, incident.to_ns, key=lambda g: g[0])]
-        longest = max([longest, *(to_ns - from_ns for from_ns, to_ns in spans)])
+        longest = max([longest, *(by_id[recording].elapsed_ns(*span) for span in spans)])
         spans.append((incident.from_ns, incident.to_ns))
         left = untold.get(recording, [])
         for began, ended in unanswered.joined(spans):

@@ -224,7 +224,8 @@ def _stall(
     if s.duration_ns is not None:
         quantities["length"] = ns(s.duration_ns)
     elif to_the_end is not None:
-        quantities |= {"length": ns(to_the_end[0] - began_ns), "lost": number(waited, "samples")}
+        length_ns = recording.elapsed_ns(began_ns, to_the_end[0])
+        quantities |= {"length": ns(length_ns), "lost": number(waited, "samples")}
     ends = {True: "recovered", False: "not recovered", None: "open"}
     cause = s.explanation.verdict if s.explanation else "unknown"
     return Finding(

@@ -22,7 +22,8 @@ MOST_PAUSES: Final = 50
 """Of a host in a recording that are told one by one: the longest."""
 APART_NS: Final = 5_000_000_000
 """Events of one kind that follow each other this closely are told as one."""
-_TROUBLES: Final = ("clock.stepped", "schedule.overrun", "recording.overflowed")
+STEPPED: Final = "clock.stepped"
+_TROUBLES: Final = (STEPPED, "schedule.overrun", "recording.overflowed")
 """Kinds of events that say something of the measurement."""
 
 
@@ -130,7 +131,8 @@ def _troubles(kind: str, where: tuple[Place, ...], recording: Recording) -> list
         if event.kind != kind:
             continue
         reason = _reason(event)
-        cluster = last.get(reason)
+        # Each step of the clock is one: their sum is where the clock went, and nothing that happened.
+        cluster = None if kind == STEPPED else last.get(reason)
         if cluster and event.at_ns - cluster[-1][1].at_ns <= APART_NS:
             cluster.append((n, event))
         else:

@@ -233,7 +233,7 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[Fact], Conf
     ]
     local = [n for n, p in pauses if p.host == "local"]
     remote = [n for n, p in pauses if p.host == "remote"]
-    first = recording.totals.first_sent_ns or 0
+    first = _first_ns(recording)
     opened = [
         c
         for c in recording.lasting
@@ -288,11 +288,18 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[Fact], Conf
     return "path changed", facts, "medium" if change.confidence >= 0.75 else "low"
 
 
+def _first_ns(recording: Recording) -> int:
+    """When its first sample was sent. Of a clock that was set the least time of day may be a later one."""
+    if recording.clock_was_set:
+        return recording.manifest.started_ns
+    return recording.totals.first_sent_ns or 0
+
+
 def _across(recording: Recording, change: Change) -> bool:
     """Whether the two levels are those before and after a silence or another connection."""
     at, near = change.at_ns or 0, near_ns(recording)
     spans = [(s.began_ns - s.threshold_ns, s.ended_ns or s.began_ns) for s in recording.stalls]
-    first = (recording.totals.first_sent_ns or 0) + near
+    first = _first_ns(recording) + near
     moments = [
         m for c in recording.lasting for m in (c.opened_ns, c.closed_ns) if m is not None and m > first
     ]

@@ -152,9 +152,13 @@ def _measured(report: Page) -> str:
     if not first:
         return ""
     began, ended = min(first), max(r.over_ns for r in recordings)
+    lasted = ended - began
+    if any(r.clock_was_set for r in recordings):
+        # Times of day tell no length: the longest of the recordings is known.
+        lasted = max(r.lasted_ns for r in recordings)
     paths = [count(n, "path") for n in [len(report.analysis.scenarios)] if n]
     return ", ".join(
-        [f"{moment(began)[:16]} UTC", duration(ended - began), count(len(recordings), "recording"), *paths]
+        [f"{moment(began)[:16]} UTC", duration(lasted), count(len(recordings), "recording"), *paths]
     )
 
 

@@ -143,3 +143,34 @@ def test_large_lasting_change_has_higher_confidence():
     found = find_changes(rtt)
     assert [c.index for c in found] == [200, 230, 430]
     assert 0.5 <= found[0].confidence < found[2].confidence < 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(8, 120),
+    st.lists(st.tuples(st.integers(0, 119), st.floats(0.01, 100)), min_size=1, max_size=2),
+    st.sampled_from([0.0, 1e-4, 0.01]),
+    st.integers(0, 1000),
+)
+def test_two_odd_samples_are_no_level(count, odd, spread, seed):
+    """The first echo of a connection took twice as long: "the level fell 49.5 %"."""
+    rtt = BASE * (1 + spread * np.random.default_rng(seed).standard_normal(count))
+    usual = {c.index for c in find_changes(rtt)}
+    for at, factor in odd:
+        rtt[at % count] *= factor
+    assert {c.index for c in find_changes(rtt)} <= usual
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 57, 58, 59])
+@pytest.mark.parametrize("samples", [1, 2, 3, 12])
+def test_level_has_three_samples_at_least(at, samples):
+    """At either end of a run as in its middle."""
+    rtt = steps([60], [BASE], seed=7)
+    first = min(at, 60 - samples)
+    rtt[first : first + samples] *= 2
+    told = [c.index for c in find_changes(rtt)]
+    ends = [edge for edge in (first, first + samples) if 0 < edge < 60]
+    for change in told:
+        assert samples >= 3
+        assert change in ends
+    assert samples < 12 or told

@@ -397,9 +397,26 @@ impl Dialer {
             return;
         }
         for link in self.links() {
-            self.late(now, link, path, cx);
+            if !self.let_go(now, link, cx) {
+                self.late(now, link, path, cx);
+            }
         }
         self.over = true;
+    }
+
+    /// The run ends before an attempt has taken as long as the timeout: it did not fail.
+    fn let_go(&mut self, now: u64, link: LinkId, cx: &mut Context) -> bool {
+        let timeout_ns = cx.settings.timeout_ns;
+        let in_flight =
+            |dial: &Dial| dial.done_ns.is_none() && now.saturating_sub(dial.sent_ns) < timeout_ns;
+        if !self.dials.get(&link).is_some_and(in_flight) {
+            return false;
+        }
+        let dial = self.dials.remove(&link);
+        cx.emit(Output::Close { link });
+        let kind = EventKind::SamplesInFlight { samples: 1 };
+        cx.event(now, Some(self.path), dial.map(|dial| dial.connection), kind);
+        true
     }
 
     /// Nothing is waited for, not even that the peers close what was measured.

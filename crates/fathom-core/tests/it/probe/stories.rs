@@ -2,6 +2,7 @@
 
 mod connecting;
 mod datagrams;
+mod ends;
 mod hosts;
 mod silences;
 use crate::world::{Fault, MS, S, START, World};

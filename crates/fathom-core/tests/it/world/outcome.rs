@@ -56,7 +56,18 @@ impl Outcome {
         self.of(skipped).iter().map(|(.., n)| n).sum()
     }
 
-    /// The laws that hold of every run: each sample has one row, each connection as many as it says that it sent, each
+    /// Samples that were in flight at the end of the run, by path and connection.
+    pub(crate) fn in_flight(&self) -> BTreeMap<(usize, u32), u64> {
+        let mut all = BTreeMap::new();
+        for (path, event) in &self.events {
+            if let EventKind::SamplesInFlight { samples } = event.kind {
+                *all.entry((path.unwrap_or(0), event.connection.unwrap_or(0))).or_default() += samples;
+            }
+        }
+        all
+    }
+
+    /// The laws that hold of every run: each sample has one row or was in flight at the end, each connection as many as it says that it sent, each
     /// stall one end and one explanation, nothing overlaps.
     pub(crate) fn check_laws(&self) {
         self.check_delays();
@@ -70,9 +81,12 @@ impl Outcome {
             let all = seqs.iter().enumerate().all(|(i, seq)| *seq == i as u64);
             assert!(all, "path {path} connection {connection}: each sample once: {seqs:?}");
         }
+        let in_flight = self.in_flight();
         for (link, handed_over) in &self.handed_over {
-            let rows = self.ordinals.get(link).and_then(|key| rows.get(key)).map_or(0, Vec::len);
-            assert_eq!(rows as u64, *handed_over, "rows of what the kernel was given on {link:?}");
+            let key = self.ordinals.get(link);
+            let rows = key.and_then(|key| rows.get(key)).map_or(0, Vec::len) as u64;
+            let in_flight = key.and_then(|key| in_flight.get(key)).unwrap_or(&0);
+            assert_eq!(rows + in_flight, *handed_over, "rows of what the kernel was given on {link:?}");
         }
         if !self.held_up {
             let late = self.samples.iter().find(|(_, sample)| sample.lateness_ns != 0);
@@ -97,7 +111,10 @@ impl Outcome {
                 EventKind::ConnectionClosed { evidence, cause, .. } => {
                     assert!(opened.remove(&key).is_some(), "closed, not open: {event:?}");
                     let of = rows.get(&key).map_or(&[][..], Vec::as_slice);
-                    assert_eq!(evidence.sent, of.len() as u64, "sent = rows: {event:?}");
+                    let in_flight = in_flight.get(&key).copied().unwrap_or(0);
+                    assert_eq!(evidence.sent, of.len() as u64 + in_flight, "sent = rows + in flight: {event:?}");
+                    assert!(in_flight <= evidence.outstanding, "what is in flight is out: {event:?}");
+                    assert!(in_flight == 0 || !cause.is_loss(), "in flight on a lost connection: {event:?}");
                     let answered = of.iter().filter(|s| s.rtt_ns.is_some()).count() as u64;
                     assert_eq!(evidence.answered, answered, "answered: {event:?}");
                     // What goes on when the run ends has no end, and is explained before.

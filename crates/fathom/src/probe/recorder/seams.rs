@@ -2,7 +2,10 @@
 
 use super::RunRecorder;
 use crate::probe::outbox::Inbox;
+use fathom_core::event::{Event, EventKind};
+use fathom_os::clock::anchor;
 use fathom_recording::Recorder;
+use jiff::Timestamp;
 
 impl RunRecorder<'_> {
     /// Goes on in new recordings, where it is time. What stands in the rings by then, or waits behind them, belongs to those before.
@@ -25,6 +28,12 @@ impl RunRecorder<'_> {
         }
         if let Some(rotating) = &mut self.rotating {
             rotating.rotate(&mut self.sinks, &self.live);
+        }
+        let anchor = anchor();
+        if let Some(text) = self.rotating.as_mut().and_then(|rotating| rotating.clock_note(anchor)) {
+            let (at, mono_ns) = (Timestamp::now(), anchor.mono_ns);
+            let event = Event { at, mono_ns, connection: None, kind: EventKind::Note { text } };
+            (0..self.sinks.len()).for_each(|path| self.event(path as u32, &event));
         }
         for (trouble, sinks) in self.troubles.iter_mut().zip(&self.sinks) {
             trouble.followed(sinks.recorder.as_ref().is_some_and(Recorder::waits_for_room));

@@ -8,6 +8,7 @@ use crate::output::tell;
 use crate::throughput::summary::Summary;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{Event, EventKind, Evidence, ThroughputInterval};
+use fathom_core::rotation::Ages;
 use fathom_iperf3::StreamInterval;
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::host::NicFacts;
@@ -38,7 +39,7 @@ impl TestRecorder {
             manifest.probe = plan.effective();
             manifest
         };
-        let recorder = keep::record(&plan.config, plan.path(), [started_at; 2], manifest)?;
+        let recorder = keep::record(&plan.config, plan.path(), &Ages::new(anchor()), started_at, manifest)?;
         let dir = recorder.as_ref().map(|recorder| recorder.dir().to_owned());
         let target = plan.path().target.to_string();
         Ok(Self { recorder, dir, error: None, target, anchored_ns: mono_ns() })

@@ -5,7 +5,7 @@ use crate::support::faults::{
     self, ECONNREFUSED, Fault, Reflector, Run, Site, assert_closed, assert_said, explanations, make_all, on,
     restore, rule,
 };
-use crate::support::rows::{has_kind, of_kind};
+use crate::support::rows::{ended_with_its_peer, has_kind, of_kind};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ const SOON: &str = "--user-timeout 3s";
 const FAULTS: &[Fault] = &[
     ("reflector exits", reflector_exits),
     ("connection refused on reconnect", refused_on_reconnect),
+    ("restarted beside a new address", restarted_beside_a_new_address),
     ("address vanishes", address_vanishes),
     ("address vanishes behind a router", address_vanishes_behind_a_router),
     ("RST injected", rst_injected),
@@ -54,6 +55,21 @@ fn refused_on_reconnect() {
     let refused = of_kind(&events, "connection.refused");
     assert!(refused.iter().all(|event| event["errno"] == ECONNREFUSED), "{refused:?}");
     assert!(refused.iter().all(|event| event["retry_in_ns"].is_u64()), "{refused:?}");
+}
+
+/// A host that has got another address is the same place: "a reflector at another place answers".
+fn restarted_beside_a_new_address() {
+    let mut run = Run::start(Site::cable(), "");
+    on(&run.site.net.reflector, "ip address add 198.51.100.7/32 dev lo");
+    run.reflector.take().expect("it runs").kill();
+    run.wait_for_closing();
+    run.reflector = Some(Reflector::start(&run.site.net.reflector, run.site.target));
+    run.wait_for("a new connection", |events| of_kind(events, "connection.opened").len() == 2);
+    run.wait_for_word();
+    let (events, _) = run.end();
+    let cause = ended_with_its_peer(of_kind(&events, "connection.closed")[0]);
+    let last = assert_closed(&events, cause, "peer_down", "refused");
+    assert!(!last.to_string().contains("another place"), "{last}");
 }
 
 /// The host's neighbours still know its hardware address, so its frames arrive and are dropped there: silence.

@@ -84,7 +84,8 @@ def _summary(f: Finding) -> str:
 @finding("clock.stepped", 40)
 def _stepped(f: Finding) -> str:
     step = f.quantities.get("step")
-    by = f" by {duration(step.value)}" if step else ""
+    way = " forward" if step and step.value > 0 else " back"
+    by = f"{way} by {duration(abs(step.value))}" if step else ""
     return f"the wall clock was set{by}{_at(f)}; round trips and durations do not rest on it"
 
 

@@ -14,11 +14,13 @@ def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
     """How often, and for how long."""
     every = []
     for scenario, recording in recordings_of(scenarios):
-        lengths = [to_ns - from_ns for from_ns, to_ns in gaps(recording)]
+        lengths = [recording.elapsed_ns(from_ns, to_ns) for from_ns, to_ns in gaps(recording)]
         if not lengths:
             continue
         first_ns = recording.totals.first_sent_ns or recording.manifest.started_ns
         whole_ns = max(recording.totals.span_ns, gaps(recording)[-1][1] - first_ns, 1)
+        if recording.clock_was_set:
+            whole_ns = max(recording.lasted_ns, 1)
         quantities = {
             "times": number(len(lengths)),
             "total": ns(sum(lengths)),

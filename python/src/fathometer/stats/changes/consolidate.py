@@ -11,6 +11,7 @@ segmentation (Keogh et al. 2001).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.stats.changes.jumps import Jumps
-from fathometer.stats.changes.model import Settings
+from fathometer.stats.changes.model import LEAST_SAMPLES, Settings
 
 MAD_TO_DEVIATION = 1.4826
 """A median absolute deviation times this is the standard deviation of normal noise."""
@@ -115,7 +116,17 @@ def impact(segments: list[Regime], at: int, noise: float) -> float:
 
 def consolidate(rtt: Floats, jumps: Jumps, noise: float, settings: Settings) -> list[Regime]:
     """The segments that remain; one fewer boundaries than segments."""
-    segments = describe_all(rtt, jumps.candidates)
+    segments = take_least_away(rtt, describe_all(rtt, jumps.candidates), jumps, noise, settings)
+    segments = replace_boundaries(rtt, without_ramps(rtt, segments, noise, settings), noise, settings)
+    if next(spikes(rtt, segments), None) is None:
+        return segments
+    return take_least_away(rtt, without_spikes(rtt, segments), jumps, noise, settings)
+
+
+def take_least_away(
+    rtt: Floats, segments: list[Regime], jumps: Jumps, noise: float, settings: Settings
+) -> list[Regime]:
+    """The segments whose boundaries all pass."""
     margins = [margin(segments, at, jumps, noise, settings) for at in range(len(segments) - 1)]
     while margins:
         least = int(np.argmin(margins))
@@ -125,7 +136,34 @@ def consolidate(rtt: Floats, jumps: Jumps, noise: float, settings: Settings) -> 
         del margins[least]
         for at in range(max(0, least - 2), min(len(margins), least + 2)):
             margins[at] = margin(segments, at, jumps, noise, settings)
-    return replace_boundaries(rtt, without_ramps(rtt, segments, noise, settings), noise, settings)
+    return segments
+
+
+def without_spikes(rtt: Floats, segments: list[Regime]) -> list[Regime]:
+    """Gives stretches of too few samples for a level to the neighbour that is nearer to them. Boundaries are
+    where they belong by now: before, three samples of a level may look like two and one of its neighbour.
+    """
+    segments = list(segments)
+    while (at := next(spikes(rtt, segments), None)) is not None:
+        beside = [n for n in (at - 1, at + 1) if 0 <= n < len(segments)]
+        to = min(beside, key=lambda n: abs(segments[n].middle - segments[at].middle))
+        first = min(at, to)
+        segments[first : first + 2] = [describe(rtt, segments[first].first, segments[first + 1].end)]
+    return segments
+
+
+def spikes(rtt: Floats, segments: list[Regime]) -> Iterator[int]:
+    """Stretches in which fewer samples than a level has are nearer to its level than to a neighbour's."""
+    for at, segment in enumerate(segments):
+        # Of a longer one as many lie on either side of its median.
+        if segment.end - segment.first >= 2 * LEAST_SAMPLES:
+            continue
+        part = rtt[segment.first : segment.end]
+        for beside in segments[max(0, at - 1) : at] + segments[at + 1 : at + 2]:
+            here = np.abs(part - segment.middle) <= np.abs(part - beside.middle)
+            if np.count_nonzero(here) < LEAST_SAMPLES:
+                yield at
+                break
 
 
 def without_ramps(rtt: Floats, segments: list[Regime], noise: float, settings: Settings) -> list[Regime]:

@@ -60,7 +60,11 @@ def winsorised(rtt: Floats, noise: float, settings: Settings) -> Floats:
     """
     from scipy.ndimage import median_filter  # Imported late: a report's start must not wait for it.
 
-    middle = median_filter(rtt, settings.filter_width, mode="nearest")
+    width = settings.filter_width
+    middle = median_filter(rtt, width, mode="nearest")
+    # At an end the filter repeats the outermost sample, which would make a level of that one alone.
+    middle[: width // 2] = np.median(rtt[:width])
+    middle[len(rtt) - width // 2 :] = np.median(rtt[len(rtt) - width :])
     out: Floats = np.clip(rtt, middle - settings.clip * noise, middle + settings.clip * noise)
     return out
 

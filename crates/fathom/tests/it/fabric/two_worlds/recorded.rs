@@ -25,7 +25,7 @@ impl Recorded {
         Self { events: events(dir), rows: rows(dir) }
     }
 
-    /// Samples that were sent have a row, or their loss is told; what was due was sent, or told as not sent.
+    /// Samples that were sent have a row, were in flight at the end, or their loss is told; what was due was sent, or told as not sent.
     pub(crate) fn broken_law(&self) -> Option<String> {
         let mut rows: BTreeMap<u64, u64> = BTreeMap::new();
         for row in &self.rows {
@@ -39,7 +39,8 @@ impl Recorded {
         for closed in of_kind(&self.events, "connection.closed") {
             let connection = closed["connection"].as_u64();
             let of_it = connection.and_then(|connection| rows.get(&connection)).copied().unwrap_or(0);
-            let lost = sum("recording.overflowed", "lost", connection);
+            let lost = sum("recording.overflowed", "lost", connection)
+                + sum("samples.in_flight", "samples", connection);
             if closed["evidence"]["sent"] != of_it + lost {
                 return Some(format!("{of_it} rows and {lost} told losses are not what was sent: {closed}"));
             }
@@ -51,7 +52,7 @@ impl Recorded {
         }
         let due = sum("schedule.ended", "due", None);
         let skipped = sum("schedule.overrun", "skipped", None);
-        let lost = sum("recording.overflowed", "lost", None);
+        let lost = sum("recording.overflowed", "lost", None) + sum("samples.in_flight", "samples", None);
         let sent = self.rows.len() as u64 + lost;
         (due != sent + skipped).then(|| format!("{due} were due, {sent} sent and {skipped} told as not sent"))
     }
