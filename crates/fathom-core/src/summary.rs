@@ -172,6 +172,8 @@ struct Json<'a> {
     not_sent_by: &'a BTreeMap<String, u64>,
     not_recorded: &'a BTreeMap<String, u64>,
     availability: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    local: Option<outages::Local>,
     loss: Option<Losses>,
     clock_error_ns: Option<u64>,
     rtt_ns: Option<Distribution>,
@@ -234,6 +236,7 @@ pub fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         not_sent_by: s.not_sent.by_name(),
         not_recorded: s.not_recorded.by_name(),
         availability: s.availability(),
+        local: outages::local(s),
         loss: of_datagrams(heading).then(|| s.loss()),
         clock_error_ns: s.clock_error_ns,
         rtt_ns: of_one_kind(&s.rtt),

@@ -22,6 +22,7 @@ const DEAD: Facts = Facts {
     round_trip_ns: MS,
     local_pause_ns: 0,
     destroyed_here: false,
+    address_gone: false,
     not_an_echo: false,
     port_unreachable: false,
     remote_pause: None,

@@ -21,6 +21,8 @@ fn refused(at_s: u64) -> Event {
         errno: None,
         error,
         retry_in_ns: Some(S),
+        waited_ns: None,
+        local: false,
         lane: Some(0),
     };
     event(at_s, None, kind)
@@ -82,10 +84,7 @@ fn outage_spans_last_byte_to_answering_connection() {
     let end = Some(OutageEnd { connection: Some(1), at_ns: 15 * S, uncertain_ns: 4 * S });
     let began_at = Timestamp::from_second(7).unwrap();
     let cause = Some(ClosingCause::Reset);
-    assert_eq!(
-        outages.all(),
-        [Outage { connection: Some(0), cause, began_at, began_ns: 7 * S, end, goes_on: false }]
-    );
+    assert_eq!(outages.all(), [Outage { connection: Some(0), cause, end, ..Outage::since(began_at, 7 * S) }]);
     assert_eq!((outages.current(), outages.lost_for_good()), (None, None));
     assert_eq!(outages.all()[0].lasted_ns(99 * S), 8 * S);
 }

@@ -202,7 +202,7 @@ fn no_route_here() {
     on(&run.site.net.probe, &format!("ip route add unreachable {}", run.site.target.ip()));
     run.wait_for_closing();
     let (events, _) = run.end();
-    assert_closed(&events, "timed_out", "path_down", "no_route");
+    assert_closed(&events, "timed_out", "local", "no_route");
     let tcp = &of_kind(&events, "connection.closed")[0]["evidence"]["tcp"];
     assert!(tcp["unacked"] == 0 && tcp["notsent_bytes"].as_u64() > Some(0), "nothing was sent: {tcp}");
 }
