@@ -95,4 +95,30 @@ mod tests {
             assert_eq!(cause_of(&error), cause, "errno {errno}");
         }
     }
+
+    /// Where this host failed before it sent anything, it says so, and does not ask for the server.
+    #[test]
+    fn local_failures_name_this_host() {
+        let error = |kind, errno, source| NetError { kind, errno, text: "why".to_owned(), source };
+        let here = ErrorSource::ThisHost;
+        for (kind, errno, word) in [
+            (ErrorKind::AddrNotAvailable, Some(99), "no free source port"),
+            (ErrorKind::AddrInUse, Some(98), "no free source port"),
+            (ErrorKind::NetworkUnreachable, Some(101), "no way"),
+            (ErrorKind::Other, Some(24), "no descriptor"),
+            (ErrorKind::PermissionDenied, Some(1), "does not allow"),
+            (ErrorKind::Other, None, "cannot begin"),
+        ] {
+            let error = error(kind, errno, here);
+            let advice = connect_advice("db:7", None, &error);
+            assert!(error.is_local() && advice.starts_with("this ") && advice.contains(word), "{advice}");
+        }
+        // A kernel may have the answer before its call returns.
+        for kind in [ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset, ErrorKind::TimedOut] {
+            assert!(!error(kind, None, here).is_local(), "{kind}");
+        }
+        for kind in [ErrorKind::NetworkUnreachable, ErrorKind::HostUnreachable, ErrorKind::PermissionDenied] {
+            assert!(!error(kind, None, ErrorSource::Unspecified).is_local(), "a router may have said {kind}");
+        }
+    }
 }
