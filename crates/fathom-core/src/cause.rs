@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::io;
 
 /// What ended a connection, as this end saw it happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,10 +41,27 @@ impl ClosingCause {
         }
     }
 
+    /// Whether this host's own system ended it. An end for a peer that does not echo has no error number.
+    pub fn is_of_this_host(self, errno: Option<i32>) -> bool {
+        self == Self::LocalError && errno.is_some()
+    }
+
     /// Whether the end was not of our choosing.
     pub fn is_loss(self) -> bool {
         !matches!(self, Self::Finished | Self::Refreshed)
     }
+}
+
+/// `ENFILE` and `EMFILE` (asm-generic/errno-base.h): no descriptor is left. `ErrorKind` has no name for them.
+const NO_DESCRIPTOR: [i32; 2] = [23, 24];
+
+/// Whether an error of connecting is this host's own, by its number: no source port or address, no descriptor, no memory,
+/// the interface is down. Nothing was sent then.
+pub fn is_local(errno: i32) -> bool {
+    use io::ErrorKind as E;
+    let kind = io::Error::from_raw_os_error(errno).kind();
+    matches!(kind, E::AddrNotAvailable | E::AddrInUse | E::OutOfMemory | E::NetworkDown)
+        || NO_DESCRIPTOR.contains(&errno)
 }
 
 impl fmt::Display for ClosingCause {

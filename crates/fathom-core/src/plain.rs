@@ -65,6 +65,12 @@ pub fn event(label: Option<&str>, event: &Event) -> Option<String> {
             let error = shorter.map_or(error.as_str(), str::trim_start);
             format!("{error}; next attempt in {}", duration(*wait))
         }
+        EventKind::ConnectionUnanswered { remote, attempts, waited_ns, .. } => {
+            let (attempts, waited) = (count(*attempts, "attempt"), duration(*waited_ns));
+            format!(
+                "{remote} does not answer: {attempts} to connect without an answer, the first for {waited}"
+            )
+        }
         EventKind::ConnectionClosed { cause, errno, age_ns, evidence, .. } => {
             let errno = errno.map_or_else(String::new, |n| format!(", errno {n}"));
             let error = evidence.error.as_ref().map_or_else(String::new, |e| format!(": {e}"));
@@ -171,6 +177,8 @@ mod tests {
                 errno: None,
                 error: "10.0.0.4:7007 refused the connection".into(),
                 retry_in_ns: Some(80_000_000),
+                waited_ns: None,
+                local: false,
                 lane: None,
             };
             let at = jiff::Timestamp::UNIX_EPOCH;

@@ -8,6 +8,7 @@ mod batch;
 mod connection;
 mod gaps;
 mod group;
+mod lost_here;
 mod outages;
 mod reasons;
 #[cfg(test)]
@@ -18,6 +19,7 @@ pub use batch::Batch;
 pub use connection::{CLOSED_KEPT, Connection};
 pub use gaps::{Gap, Gaps};
 pub use group::Group;
+use lost_here::LostHere;
 pub use outages::{OUTAGES_KEPT, Outage, OutageEnd, Outages};
 pub use reasons::Reasons;
 pub use under_load::UnderLoad;
@@ -39,6 +41,10 @@ const BOOKKEEPING: [&str; 8] = [
     "queries.closed",
     "schedule.progress",
 ];
+
+/// The reason of samples that were due and not sent because this host could not connect: it had no port, no descriptor, no
+/// address or no route of its own.
+pub const LOCAL: &str = "local";
 
 /// Sizes that have statistics of their own; samples of further ones are counted in the run's totals only.
 pub const SIZES_KEPT: usize = 64;
@@ -69,6 +75,7 @@ pub struct Statistics {
     pub not_recorded: Reasons,
     /// Times without a connection that answers.
     pub outages: Outages,
+    lost_here: LostHere,
     /// What is known of datagrams that were lost, came twice or out of order; `unknown` is kept by [`Statistics::loss`].
     losses: Losses,
     /// How far differences of the two clocks may be from the truth, in ns, at the most; `None`: nobody said.
@@ -231,11 +238,27 @@ impl Statistics {
     }
 
     /// The share of samples that were answered, late ones included, among those that were sent or had no connection that took
-    /// them. What this host did not come to send says nothing of the path, and of what was not recorded nobody knows. `None`: there was none.
+    /// them. What this host did not come to send, or failed to, says nothing of the target, and of what was not recorded nobody
+    /// knows. `None`: there was none.
     pub fn availability(&self) -> Option<f64> {
-        let of_the_path = self.not_sent.total().saturating_sub(self.not_sent.of("late"));
-        let asked = self.samples.saturating_add(of_the_path);
+        let here = self.not_sent.of("late").saturating_add(self.not_sent.of(LOCAL));
+        let of_the_path = self.not_sent.total().saturating_sub(here);
+        let asked = self.samples.saturating_add(of_the_path).saturating_sub(self.lost_here.count());
         (asked > 0).then(|| self.answered as f64 / asked as f64)
+    }
+
+    /// Unanswered samples that were lost in this host: on connections that it ended, or that ended or were silent for its sake.
+    pub fn lost_here(&self) -> u64 {
+        self.lost_here.count()
+    }
+
+    /// Whether no attempt to connect came as far as the network, and one failed in this host.
+    pub fn failed_here(&self) -> bool {
+        let connected = !self.connections.is_empty() || self.connections_omitted > 0;
+        !connected
+            && self.samples == 0
+            && self.outages.all().iter().all(|outage| outage.local)
+            && self.events.contains_key("connection.refused")
     }
 
     /// Whether attempts to connect were made, or may have been, that did not all fail.
@@ -254,6 +277,7 @@ impl Statistics {
             self.last_told_ns = self.last_told_ns.max(Some(event.mono_ns));
         }
         self.outages.event(event);
+        self.lost_here.event(event);
         match &event.kind {
             EventKind::ConnectionOpened { connect_ns, tls_ns, .. } => {
                 // Of a socket for datagrams, which has nothing to set up, 0 is told.

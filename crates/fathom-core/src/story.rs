@@ -1,6 +1,7 @@
 //! The story of a run, from its recording alone: what happened when, what the evidence for it is, and how sure one
 //! may be. Nothing is claimed beyond the evidence; what is not known is said to be not known.
 
+mod attempts;
 mod between;
 mod client;
 mod delays;
@@ -28,6 +29,7 @@ pub use words::changed;
 
 use crate::cause::ClosingCause;
 use crate::event::{CLIENT_MODE, Event, EventKind, sought_with, why_lost};
+use crate::statistics::LOCAL;
 use crate::units::duration_text as duration;
 pub use crate::verdict::Confidence;
 use crate::verdict::Verdict;
@@ -37,8 +39,7 @@ use join::{Joined, Overrun, Pause, join};
 use moment::{Moment, elapsed_ns};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use tries::Tries;
-use words::{accounts, clock, count, list, ordinals, times, were};
+use words::{accounts, clock, count, list, times, were};
 
 /// One line of the story.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -109,7 +110,7 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
     let context = Context { joined: &joined, events, gathered, state: measured.state, last };
     let mut told = told_together(&context);
     let incidents = told.len();
-    told.extend(joined.tries.iter().map(|tries| (tries.first.mono_ns, attempts(tries))));
+    told.extend(joined.tries.iter().map(|tries| (tries.first.mono_ns, attempts::line(tries))));
     told.extend(delays::lines(events, &joined, &gathered.slow));
     if has_a_usual(measured) {
         told.extend(levels::line(&gathered.levels, events, &joined));
@@ -246,42 +247,6 @@ fn counts(joined: &Joined<'_>, gathered: &Gathered, last: Timestamp, context: &C
     Line::fact(last, statement)
 }
 
-/// `refused 50 times over 7m, then connected`.
-fn attempts(tries: &Tries<'_>) -> Line {
-    let refused: u64 = tries.errors.iter().filter(|(_, errno, _)| *errno == Some(111)).map(|(.., n)| n).sum();
-    let how = if refused == tries.count { "was refused" } else { "could not be reached:" };
-    let failed = if refused == tries.count {
-        times(tries.count)
-    } else {
-        format!("{} failed", count(tries.count, "attempt"))
-    };
-    let lasted = match tries.last.mono_ns.saturating_sub(tries.first.mono_ns) {
-        _ if tries.count == 1 => String::new(),
-        ns => format!(" over {}", duration(ns)),
-    };
-    let then = match tries.connected.as_slice() {
-        [] if tries.gave_up => "then given up".to_owned(),
-        [] => "and not connected by the end of the recording".to_owned(),
-        [.., (at, _)] => {
-            let after = duration(at.mono_ns.saturating_sub(tries.first.mono_ns));
-            let ids: Vec<u32> = tries.connected.iter().map(|(_, id)| *id).collect();
-            let last = if ids.len() > 1 { "the last " } else { "" };
-            format!("then connected as {}, {last}{after} after the first attempt", ordinals(&ids))
-        }
-    };
-    let left = match tries.unconnected() {
-        n @ 1.. if !tries.connected.is_empty() => format!("; {n} more not by the end of the recording"),
-        _ => String::new(),
-    };
-    let mut line = Line::fact(
-        tries.first.utc,
-        format!("a connection to {} {how} {failed}{lasted}, {then}{left}", tries.target),
-    );
-    line.evidence =
-        tries.errors.iter().take(5).map(|(error, _, n)| format!("{}: {error}", times(*n))).collect();
-    line
-}
-
 /// Pauses that no incident tells of; many of one host in one line.
 fn pauses(context: &Context<'_>, told: &mut Vec<(u64, Line)>) {
     const EACH: usize = 5;
@@ -326,6 +291,7 @@ fn overrun(overrun: &Overrun<'_>) -> Line {
         "late" => "this process did not run in time",
         "blocked" => "the connection took no more data",
         "unconnected" => "there was no connection",
+        LOCAL => "this host could not connect",
         other => other,
     };
     let statement =

@@ -173,6 +173,8 @@ struct Json<'a> {
     in_flight: u64,
     not_recorded: &'a BTreeMap<String, u64>,
     availability: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    local: Option<outages::Local>,
     loss: Option<Losses>,
     clock_error_ns: Option<u64>,
     rtt_ns: Option<Distribution>,
@@ -236,6 +238,7 @@ pub fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         in_flight: s.in_flight,
         not_recorded: s.not_recorded.by_name(),
         availability: s.availability(),
+        local: outages::local(s),
         loss: of_datagrams(heading).then(|| s.loss()),
         clock_error_ns: s.clock_error_ns,
         rtt_ns: of_one_kind(&s.rtt),

@@ -40,6 +40,8 @@ pub enum Verdict {
     PeerPaused,
     /// This host did not run.
     LocalPaused,
+    /// This host could not send: it had no address or no route of its own.
+    Local,
     /// Echoes came, and took far longer than usual: a queue, or a slower path.
     Delayed,
     /// The evidence does not say.
@@ -56,9 +58,15 @@ impl Verdict {
             Self::PeerDown => "peer_down",
             Self::PeerPaused => "peer_paused",
             Self::LocalPaused => "local_paused",
+            Self::Local => "local",
             Self::Delayed => "delayed",
             Self::Unknown => "unknown",
         }
+    }
+
+    /// Whether the cause lies in this host, so that the target's availability is not lowered by it.
+    pub fn is_local(self) -> bool {
+        matches!(self, Self::Local | Self::LocalPaused)
     }
 }
 

@@ -5,6 +5,7 @@ mod tests;
 
 use crate::backlog::{Backlog, Lost};
 use crate::{Error, Recording};
+use fathom_core::cause::is_local;
 use fathom_core::event::EventKind;
 use fathom_core::sample::Sample;
 use fathom_core::text::count;
@@ -140,8 +141,16 @@ impl Record {
     pub(crate) fn refused(&self, connection: u32, remote: SocketAddr, error: &io::Error) {
         let (target, remote) = (remote.to_string(), Some(remote.to_string()));
         let (errno, error) = (error.raw_os_error(), error.to_string());
-        let kind =
-            EventKind::ConnectionRefused { target, remote, errno, error, retry_in_ns: None, lane: Some(0) };
+        let kind = EventKind::ConnectionRefused {
+            target,
+            remote,
+            errno,
+            error,
+            retry_in_ns: None,
+            waited_ns: None,
+            local: errno.is_some_and(is_local),
+            lane: Some(0),
+        };
         self.event(Some(connection), kind);
     }
 

@@ -116,9 +116,29 @@ pub enum EventKind {
         /// Wait before the next attempt, in ns; none: no more attempts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_in_ns: Option<u64>,
+        /// From the attempt's beginning to its failure, in ns; absent where a `connection.opening` tells when it began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waited_ns: Option<u64>,
+        /// This host failed before it sent anything: no port, no descriptor, no address or no route of its own.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        local: bool,
         /// The lane, from 0: connections that take one another's place are of one lane. Absent in older recordings.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lane: Option<u32>,
+    },
+    /// Attempts to connect hang: they have no answer yet, and no later attempt was answered. Told again while that lasts.
+    #[serde(rename = "connection.unanswered")]
+    ConnectionUnanswered {
+        /// Target as the user named it.
+        target: String,
+        /// Address and port of the first of them.
+        remote: String,
+        /// How many hang.
+        attempts: u64,
+        /// How long the first of them has waited, in ns.
+        waited_ns: u64,
+        /// How long the latest of them has waited, in ns.
+        latest_waited_ns: u64,
     },
     /// A connection ended.
     #[serde(rename = "connection.closed")]

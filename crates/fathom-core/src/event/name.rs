@@ -15,6 +15,7 @@ impl EventKind {
             Self::ConnectionOpening { .. } => "connection.opening",
             Self::ConnectionOpened { .. } => "connection.opened",
             Self::ConnectionRefused { .. } => "connection.refused",
+            Self::ConnectionUnanswered { .. } => "connection.unanswered",
             Self::ConnectionClosed { .. } => "connection.closed",
             Self::StallBegan { .. } => "stall.began",
             Self::StallEnded { .. } => "stall.ended",

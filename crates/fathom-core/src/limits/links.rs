@@ -15,6 +15,7 @@ use crate::probe::words::{cause_of, connect_advice};
 use fathom_wire::Secret;
 use fathom_wire::frame::MAGIC;
 use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
 
 /// A connection that cannot be opened is tried again so many times...
 pub(super) const TRIES: u32 = 5;
@@ -82,6 +83,8 @@ pub(super) struct Links {
     echoes_all: bool,
     /// Connections so far; the next one's number.
     opened: u32,
+    /// One of them was established.
+    accepted: bool,
     outputs: VecDeque<Output>,
     inquiry: Inquiry,
     /// Each with its connection.
@@ -108,6 +111,7 @@ impl Links {
             one_way: settings.one_way,
             echoes_all: false,
             opened: 0,
+            accepted: false,
             outputs: VecDeque::new(),
             inquiry: Inquiry::new(settings.session).sealed(settings.secret.clone()),
             reports: Vec::new(),
@@ -201,6 +205,7 @@ impl Links {
             return false;
         };
         // SYNs before the one that was answered were not.
+        self.accepted = true;
         self.quiet.looks_at(now, flow, RTO_NS);
         flow.enter(Stage::Hello, now);
         flow.first_ns = now;
@@ -422,6 +427,9 @@ impl Links {
     pub(super) fn why_not_opened(&self, error: Option<&NetError>) -> String {
         match error {
             Some(error) => connect_advice(&self.target, None, error),
+            None if !self.accepted => {
+                connect_advice(&self.target, None, &NetError::of_kind(ErrorKind::TimedOut))
+            }
             None => self.target_does(
                 "takes connections and sends nothing back; name the port of `fathom echo`, or of another echo server (RFC 862)",
             ),

@@ -1,7 +1,7 @@
 //! One connection of a client as it is written down: what is out on it, what came back, its rows, and its end. What moves
 //! the bytes (a socket, or TCP in virtual time) is the driver's.
 
-use crate::cause::ClosingCause;
+use crate::cause::{ClosingCause, is_local};
 use crate::event::{EventKind, Evidence, TcpInfo};
 use crate::sample::{Flags, Sample};
 use fathom_wire::{Checker, HEADER_LEN, Integrity, Key, Secret};
@@ -237,6 +237,8 @@ impl Link {
                 error: error.unwrap_or_else(|| given_up.to_owned()),
                 // A pool tries again as soon as somebody wants a connection.
                 retry_in_ns: (cause != ClosingCause::Finished).then_some(0),
+                waited_ns: None,
+                local: errno.is_some_and(is_local),
                 lane: Some(self.place.lane),
             };
         };

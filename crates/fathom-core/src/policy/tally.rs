@@ -353,6 +353,8 @@ mod tests {
             errno: None,
             error,
             retry_in_ns: None,
+            waited_ns: None,
+            local: false,
             lane: None,
         }
     }

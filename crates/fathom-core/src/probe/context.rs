@@ -24,6 +24,8 @@ pub struct RunEnd {
     pub given_up: Vec<String>,
     /// Samples that are connections: why the latest attempt that came to nothing did.
     pub refused: Option<String>,
+    /// Why the latest attempt to connect failed that failed in this host, before anything was sent.
+    pub local: Option<String>,
     /// A connection was lost and the settings forbade another.
     pub lost: bool,
 }
@@ -40,6 +42,7 @@ impl RunEnd {
         self.given_up.sort();
         self.given_up.dedup();
         self.refused = self.refused.take().or(other.refused);
+        self.local = self.local.take().or(other.local);
         self.lost |= other.lost;
     }
 }

@@ -1,5 +1,6 @@
 //! What a driver tells the probe, and what the probe asks of it.
 
+use crate::cause::is_local;
 use crate::clock::Anchor;
 use crate::event::{Event, TcpInfo};
 use crate::sample::Sample;
@@ -68,6 +69,13 @@ pub enum ErrorSource {
 }
 
 impl NetError {
+    /// Whether this host failed before it had sent anything: that says nothing of the target, nor of the way there.
+    pub fn is_local(&self) -> bool {
+        use io::ErrorKind as E;
+        let answered = matches!(self.kind, E::ConnectionRefused | E::ConnectionReset | E::TimedOut);
+        self.source == ErrorSource::ThisHost && !answered || self.errno.is_some_and(is_local)
+    }
+
     /// An error of which only the kind is known.
     pub fn of_kind(kind: io::ErrorKind) -> Self {
         Self { kind, errno: None, text: kind.to_string(), source: ErrorSource::Unspecified }
@@ -228,6 +236,11 @@ pub enum Input<'a> {
         link: LinkId,
         /// How.
         error: NetError,
+    },
+    /// This host no longer has the address that a connection came from: nothing of it can leave.
+    AddressGone {
+        /// Which connection.
+        link: LinkId,
     },
     /// This host did not run for a while, and the pause clock has told so.
     Paused {

@@ -25,6 +25,11 @@ const TURNED_AWAY: u32 = 3;
 /// Bytes of what nobody asked for that an event shows.
 const EXCERPT: usize = 64;
 
+/// Why what falls due without a connection is not sent. `local`: this host could not make one.
+pub(super) fn without_connection(local: bool) -> &'static str {
+    if local { "local" } else { "unconnected" }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Path {
@@ -68,8 +73,8 @@ pub(super) struct Path {
     /// What falls due before it is reached, where it is tried until then; none once it is, or nothing more is due.
     before: Option<Schedule>,
     due_before: u64,
-    /// An attempt to reach it has failed.
-    refused: bool,
+    /// An attempt to reach it has failed: whether this host did.
+    refused: Option<bool>,
     unsent: Unsent,
     /// It could not be reached, and the settings say not to try for ever.
     given_up: bool,
@@ -104,7 +109,7 @@ impl Path {
             origin_ns: None,
             before: None,
             due_before: 0,
-            refused: false,
+            refused: None,
             unsent: Unsent::default(),
             given_up: false,
         }
@@ -215,17 +220,20 @@ impl Path {
         self.due_before
     }
 
-    /// An attempt to reach it failed.
-    pub(super) fn refused(&mut self) {
-        self.refused = true;
+    /// An attempt to reach it failed. `local`: this host did, which had sent nothing.
+    pub(super) fn refused(&mut self, now: u64, local: bool, cx: &mut Context) {
+        if self.refused.is_some_and(|before| before != local) {
+            self.tell_unreached(now, cx);
+        }
+        self.refused = Some(local);
     }
 
     fn tell_unreached(&mut self, now: u64, cx: &mut Context) {
         // One that is just being connected for the first time is not late.
-        if let Some(before) = self.before.as_mut().filter(|_| self.refused) {
+        if let Some((before, local)) = self.before.as_mut().zip(self.refused) {
             let skipped = before.skip_unconnected(now);
             self.due_before = before.due();
-            cx.skipped(now, self.index, None, skipped, "unconnected");
+            cx.skipped(now, self.index, None, skipped, without_connection(local));
         }
     }
 

@@ -37,11 +37,13 @@ pub(super) enum Timer {
     DialClosing,
     /// The samples of a path that are connections are given up: its run is over.
     DialDrain,
+    /// Look whether those of a path hang.
+    DialLook,
 }
 
 impl Timer {
     /// In their order.
-    const ALL: [Self; Self::DialDrain as usize + 1] = [
+    const ALL: [Self; Self::DialLook as usize + 1] = [
         Self::Due,
         Self::Watch,
         Self::Retry,
@@ -58,6 +60,7 @@ impl Timer {
         Self::DialLimit,
         Self::DialClosing,
         Self::DialDrain,
+        Self::DialLook,
     ];
 }
 

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 
 /// `EPERM` of Linux, which `ErrorKind` does not tell from `EACCES`.
 const EPERM: i32 = 1;
+/// No descriptor is left in this process (asm-generic/errno-base.h). `ErrorKind` has no name for it.
+const EMFILE: i32 = 24;
 
 /// The closing cause that an error of a connected socket stands for.
 pub fn cause_of(error: &NetError) -> ClosingCause {
@@ -34,6 +36,9 @@ pub(crate) fn connect_advice(target: &str, remote: Option<SocketAddr>, error: &N
     let at = remote.map_or_else(String::new, |r| {
         if r.to_string() == target { String::new() } else { format!(" ({r})") }
     });
+    if error.is_local() {
+        return local_advice(&format!("{target}{at}"), error);
+    }
     match error.kind {
         E::ConnectionRefused => format!(
             "{target}{at} refused the connection: nothing listens there; start `fathom echo` on it, or name the port as HOST:PORT"
@@ -46,19 +51,35 @@ pub(crate) fn connect_advice(target: &str, remote: Option<SocketAddr>, error: &N
                 "{target}{at} cannot be reached ({text}); check the address, the routes and, for IPv6, that both ends have it"
             )
         }
-        E::AddrNotAvailable => {
-            format!(
-                "cannot connect to {target}{at} ({text}): no such source address here, or no free source port"
-            )
-        }
-        E::PermissionDenied => {
-            format!("this host does not allow connecting to {target}{at} ({text}); check its firewall")
-        }
+        E::PermissionDenied => forbidden(&format!("{target}{at}"), text),
         E::ConnectionReset => format!(
             "{target}{at} reset the connection while it was being made; is something between refusing it?"
         ),
         _ => format!("cannot connect to {target}{at}: {text}"),
     }
+}
+
+/// Why this host could not even begin to connect, and what to do about it.
+fn local_advice(target: &str, error: &NetError) -> String {
+    use ErrorKind as E;
+    let text = &error.text;
+    match error.kind {
+        E::AddrNotAvailable | E::AddrInUse => format!(
+            "this host has no free source port for {target}, or no such source address ({text}); connect less often, or widen net.ipv4.ip_local_port_range, or check `ip address`"
+        ),
+        E::HostUnreachable | E::NetworkUnreachable | E::NetworkDown | E::InvalidInput => format!(
+            "this host has no way to {target} ({text}); check that its interface is up and has its address (`ip address`), and its routes (`ip route`)"
+        ),
+        E::PermissionDenied => forbidden(target, text),
+        _ if error.errno == Some(EMFILE) => format!(
+            "this process has no descriptor left for {target} ({text}); raise its limit (`ulimit -n`), or make fewer connections"
+        ),
+        _ => format!("this host cannot begin to connect to {target}: {text}"),
+    }
+}
+
+fn forbidden(target: &str, text: &str) -> String {
+    format!("this host does not allow connecting to {target} ({text}); check its firewall")
 }
 
 #[cfg(test)]
@@ -72,6 +93,32 @@ mod tests {
             let (kind, source) = (ErrorKind::PermissionDenied, ErrorSource::Unspecified);
             let error = NetError { kind, errno: Some(errno), text: String::new(), source };
             assert_eq!(cause_of(&error), cause, "errno {errno}");
+        }
+    }
+
+    /// Where this host failed before it sent anything, it says so, and does not ask for the server.
+    #[test]
+    fn local_failures_name_this_host() {
+        let error = |kind, errno, source| NetError { kind, errno, text: "why".to_owned(), source };
+        let here = ErrorSource::ThisHost;
+        for (kind, errno, word) in [
+            (ErrorKind::AddrNotAvailable, Some(99), "no free source port"),
+            (ErrorKind::AddrInUse, Some(98), "no free source port"),
+            (ErrorKind::NetworkUnreachable, Some(101), "no way"),
+            (ErrorKind::Other, Some(24), "no descriptor"),
+            (ErrorKind::PermissionDenied, Some(1), "does not allow"),
+            (ErrorKind::Other, None, "cannot begin"),
+        ] {
+            let error = error(kind, errno, here);
+            let advice = connect_advice("db:7", None, &error);
+            assert!(error.is_local() && advice.starts_with("this ") && advice.contains(word), "{advice}");
+        }
+        // A kernel may have the answer before its call returns.
+        for kind in [ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset, ErrorKind::TimedOut] {
+            assert!(!error(kind, None, here).is_local(), "{kind}");
+        }
+        for kind in [ErrorKind::NetworkUnreachable, ErrorKind::HostUnreachable, ErrorKind::PermissionDenied] {
+            assert!(!error(kind, None, ErrorSource::Unspecified).is_local(), "a router may have said {kind}");
         }
     }
 }

@@ -2,7 +2,8 @@
 //! ended. Made from the events alone, so that a run and its recording read back say the same.
 //!
 //! A lane has one connection at a time. Its outage begins when the last byte came on a connection that was then lost, or
-//! with its first attempt to connect; and it ends with the connection on which something is answered again. A connection
+//! with its first attempt to connect, or where each sample is a connection with the first that failed or hangs, none
+//! having been made since; and it ends with the connection on which something is answered again. A connection
 //! that is established and lost without an answer (a proxy before a dead server) ends nothing; but one that was asked
 //! nothing and stood for half a second does, and its own loss begins another. A datagram socket is established whatever is
 //! there: only its first answer ends an outage.
@@ -26,6 +27,10 @@ pub struct Outage {
     pub connection: Option<u32>,
     /// What ended that connection; `None`: nothing did, it was silent until the run ended, or there was none.
     pub cause: Option<ClosingCause>,
+    /// This host failed, and not the target: it had no port, no descriptor, no address or no route, or it did not run.
+    pub local: bool,
+    /// Address and port of the first attempt that failed in it, where one did.
+    pub remote: Option<String>,
     /// When it began, UTC.
     pub began_at: Timestamp,
     /// The same by the monotonic clock of the run, in ns.
@@ -48,6 +53,21 @@ pub struct OutageEnd {
 }
 
 impl Outage {
+    /// One that goes on, of which no more is known than its beginning.
+    fn since(began_at: Timestamp, began_ns: u64) -> Self {
+        let (connection, cause, local, remote) = (None, None, false, None);
+        Self { connection, cause, local, remote, began_at, began_ns, end: None, goes_on: false }
+    }
+
+    /// The same of a connection that was lost, or fell silent.
+    fn of(
+        (connection, cause, local): (Option<u32>, Option<ClosingCause>, bool),
+        began_at: Timestamp,
+        began_ns: u64,
+    ) -> Self {
+        Self { connection, cause, local, ..Self::since(began_at, began_ns) }
+    }
+
     /// How long it lasted, in ns; one that is not over, until `now_ns`.
     pub fn lasted_ns(&self, now_ns: u64) -> u64 {
         self.end.map_or(now_ns, |end| end.at_ns).saturating_sub(self.began_ns)
@@ -65,6 +85,8 @@ struct Lane {
     failed: u64,
     /// The peer was surely not there at this moment of the outage.
     down_ns: u64,
+    /// When a connection was last established. An attempt that was begun before says nothing of the time since.
+    reached_ns: u64,
     /// The latest outage, until the connection that ends it has proved itself.
     outage: Option<Outage>,
 }
@@ -75,6 +97,8 @@ struct Open {
     lane: u32,
     /// Since when it is silent, where it is.
     silent: Option<(Timestamp, u64)>,
+    /// It is so for a cause in this host.
+    silent_here: bool,
     /// Nobody has accepted it: a datagram socket.
     datagram: bool,
 }
@@ -130,22 +154,36 @@ impl Outages {
                 let lane = self.lanes.entry(lane.unwrap_or(0)).or_default();
                 (lane.attempt_ns, lane.tried) = (Some(now), true);
             }
-            EventKind::ConnectionRefused { lane, .. } => {
+            EventKind::ConnectionRefused { lane, waited_ns, local, remote, .. } => {
                 let number = lane.unwrap_or(0);
                 let lane = self.lanes.entry(number).or_default();
                 let began_ns = lane.attempt_ns.take().unwrap_or(now);
-                lane.down_ns = began_ns;
-                self.begins(number, earlier(event, began_ns), began_ns, None, None);
-                self.lanes.entry(number).or_default().failed += 1;
+                let began_ns = waited_ns.map_or(began_ns, |waited| now.saturating_sub(waited));
+                self.failed(event, number, (began_ns, began_ns), *local, remote.as_deref());
+            }
+            EventKind::ConnectionUnanswered { remote, waited_ns, latest_waited_ns, .. } => {
+                let ago = |ns: &u64| now.saturating_sub(*ns);
+                self.failed(event, 0, (ago(waited_ns), ago(latest_waited_ns)), false, Some(remote));
+            }
+            EventKind::ConnectionExplained { about, explanation, .. } if about != "closing" => {
+                if let Some(open) = event.connection.and_then(|id| self.open.get_mut(&id)) {
+                    open.silent_here = open.silent.is_some() && explanation.verdict.is_local();
+                }
+            }
+            EventKind::ConnectionExplained { explanation, .. } if explanation.verdict.is_local() => {
+                let outages = self.lanes.values_mut().filter_map(|lane| lane.outage.as_mut());
+                let of_it = |o: &&mut Outage| o.connection.is_some() && o.connection == event.connection;
+                outages.filter(of_it).for_each(|outage| outage.local = true);
             }
             EventKind::ConnectionOpened { lane, connect_ns, .. } => {
                 let number = lane.unwrap_or(0);
                 if let Some(connection) = event.connection {
-                    let open = Open { lane: number, silent: None, datagram: *connect_ns == 0 };
+                    let datagram = *connect_ns == 0;
+                    let open = Open { lane: number, silent: None, silent_here: false, datagram };
                     self.open.insert(connection, open);
                 }
                 let lane = self.lanes.entry(number).or_default();
-                lane.attempt_ns = None;
+                (lane.attempt_ns, lane.reached_ns) = (None, now);
                 let uncertain_ns = now.saturating_sub(lane.down_ns);
                 if let Some(outage) = lane.outage.as_mut().filter(|outage| outage.end.is_none()) {
                     outage.end = Some(OutageEnd { connection: event.connection, at_ns: now, uncertain_ns });
@@ -165,6 +203,7 @@ impl Outages {
                 if let Some(open) = event.connection.and_then(|id| self.open.get_mut(&id)) {
                     let since_ns = now.saturating_sub(*threshold_ns);
                     open.silent = Some((earlier(event, since_ns), since_ns));
+                    open.silent_here = false;
                 }
             }
             EventKind::StallEnded { .. } => {
@@ -172,9 +211,9 @@ impl Outages {
                     open.silent = None;
                 }
             }
-            EventKind::ConnectionClosed { cause, evidence, age_ns, .. } => {
+            EventKind::ConnectionClosed { cause, errno, evidence, age_ns, .. } => {
                 let Some(open) = event.connection.and_then(|id| self.open.remove(&id)) else { return };
-                let Open { lane: number, silent, datagram } = open;
+                let Open { lane: number, silent, silent_here, datagram } = open;
                 let lane = self.lanes.entry(number).or_default();
                 if cause.is_loss() {
                     lane.down_ns = now;
@@ -183,7 +222,8 @@ impl Outages {
                 // One that stood for a while and was asked nothing was there: what came before it is over.
                 if cause.is_loss() && evidence.sent == 0 && *age_ns >= STOOD_NS && !lane_goes_on {
                     lane.tried = false;
-                    self.begins(number, event.at, now, event.connection, Some(*cause));
+                    let lost = (event.connection, Some(*cause), cause.is_of_this_host(*errno));
+                    self.begins(number, Outage::of(lost, event.at, now));
                     return;
                 }
                 // One that we closed may have been too young for an answer, unless it had been silent for too long; but if
@@ -197,9 +237,13 @@ impl Outages {
                     lane.tried = false;
                     let since_ns = now.saturating_sub(evidence.silent_ns.unwrap_or(*age_ns));
                     let began_at = earlier(event, since_ns);
-                    self.begins(number, began_at, since_ns, event.connection, Some(*cause));
+                    let lost = (event.connection, Some(*cause), cause.is_of_this_host(*errno));
+                    self.begins(number, Outage::of(lost, began_at, since_ns));
                 } else if let Some((began_at, since_ns)) = silent {
-                    self.begins(number, began_at, since_ns, event.connection, None);
+                    self.begins(
+                        number,
+                        Outage::of((event.connection, None, silent_here), began_at, since_ns),
+                    );
                 }
             }
             _ => {}
@@ -221,6 +265,7 @@ impl Outages {
                 began_ns: outage.began_ns,
                 connection: outage.connection,
                 cause: outage.cause,
+                local: outage.local,
                 attempt_ns: lane.attempt_ns,
                 tried: lane.tried,
                 down_ns: lane.down_ns,
@@ -236,7 +281,8 @@ impl Outages {
         for one in &carried.connections {
             let silent = one.stall.map(|stall| (earlier(event, stall.since_ns), stall.since_ns));
             // Whether it was accepted stands in the recording before.
-            let open = Open { lane: one.lane.unwrap_or(0), silent, datagram: false };
+            let (lane, silent_here) = (one.lane.unwrap_or(0), false);
+            let open = Open { lane, silent, silent_here, datagram: false };
             self.open.insert(one.connection, open);
         }
         for one in &carried.outages {
@@ -245,33 +291,59 @@ impl Outages {
                 at_ns,
                 uncertain_ns: at_ns.saturating_sub(one.down_ns),
             });
-            let CarriedOutage { began_at, began_ns, connection, cause, .. } = *one;
-            let outage = Outage { connection, cause, began_at, began_ns, end, goes_on: false };
+            let CarriedOutage { began_at, began_ns, connection, cause, local, .. } = *one;
+            let outage = Outage { connection, cause, local, end, ..Outage::since(began_at, began_ns) };
             let lane = Lane {
                 attempt_ns: one.attempt_ns,
                 tried: one.tried,
                 failed: 0,
                 down_ns: one.down_ns,
+                reached_ns: 0,
                 outage: Some(outage),
             };
             self.lanes.insert(one.lane, lane);
         }
     }
 
-    /// An outage of this lane begins, unless one goes on.
-    fn begins(
+    /// Attempts of a lane failed, in this host or not: the first and the latest of them were begun then. With them an outage begins,
+    /// unless one goes on. One that was this host's is over when the target's begins, and the other way round.
+    fn failed(
         &mut self,
-        lane: u32,
-        began_at: Timestamp,
-        began_ns: u64,
-        connection: Option<u32>,
-        cause: Option<ClosingCause>,
+        event: &Event,
+        number: u32,
+        (first_ns, latest_ns): (u64, u64),
+        local: bool,
+        remote: Option<&str>,
     ) {
+        let lane = self.lanes.entry(number).or_default();
+        if first_ns < lane.reached_ns {
+            return;
+        }
+        lane.down_ns = lane.down_ns.max(latest_ns);
+        let remote = remote.map(str::to_owned);
+        let mut outage = Outage { local, remote, ..Outage::since(earlier(event, first_ns), first_ns) };
+        if let Some(before) = lane.outage.as_mut().filter(|before| before.end.is_none()) {
+            if before.local != local {
+                // The connection that was lost is missing still.
+                (outage.connection, outage.cause) = (before.connection, before.cause);
+                outage.began_ns = first_ns.max(before.began_ns);
+                outage.began_at = earlier(event, outage.began_ns);
+                let (connection, at_ns) = (None, outage.began_ns);
+                before.end = Some(OutageEnd { connection, at_ns, uncertain_ns: 0 });
+            } else if before.remote.is_none() {
+                before.remote = outage.remote.take();
+            }
+        }
+        self.begins(number, outage);
+        self.lanes.entry(number).or_default().failed += 1;
+    }
+
+    /// An outage of this lane begins, unless one goes on.
+    fn begins(&mut self, lane: u32, outage: Outage) {
         let lane = self.lanes.entry(lane).or_default();
         if lane.outage.as_ref().is_some_and(|outage| outage.end.is_none()) {
             return;
         }
-        let outage = Outage { connection, cause, began_at, began_ns, end: None, goes_on: false };
         lane.failed = 0;
         if let Some(before) = lane.outage.replace(outage) {
             self.over.push_back(before);

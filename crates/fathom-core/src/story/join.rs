@@ -7,6 +7,7 @@ use super::words::changed;
 use crate::cause::ClosingCause;
 use crate::event::{CarriedStallOver, Event, EventKind, Evidence};
 use crate::peer_report::PeerReport;
+use crate::statistics::LOCAL;
 use crate::verdict::{Confidence, Explanation, Fresh, Verdict};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
@@ -200,6 +201,8 @@ pub(super) struct Joined<'a> {
     pub(super) opened: u64,
     /// When each connection was established, by the monotonic clock.
     pub(super) opened_ns: BTreeMap<u32, u64>,
+    /// The connection that was established last, and when.
+    last_opened: Option<(Moment, u32)>,
     /// Stalls that their connection survived, or that go on.
     pub(super) stalls: Vec<Stall<'a>>,
     pub(super) closings: Vec<Closing<'a>>,
@@ -240,12 +243,37 @@ impl<'a> Joined<'a> {
         let connection = event.connection;
         match &event.kind {
             EventKind::ConnectionOpened { remote, lane, .. } => self.opened(at, connection, remote, *lane),
-            EventKind::ConnectionRefused { target, errno, error, retry_in_ns, lane, .. } => {
-                let tries = match self.tries.last_mut().filter(|tries| tries.goes_on()) {
-                    Some(tries) => tries,
-                    None => self.tries.push_mut(Tries::new(at, target)),
-                };
-                tries.failed(at, *lane, error, *errno, retry_in_ns.is_none());
+            EventKind::ConnectionRefused {
+                target,
+                errno,
+                error,
+                retry_in_ns,
+                waited_ns,
+                local,
+                lane,
+                ..
+            } => {
+                let began = at.earlier(waited_ns.unwrap_or(0));
+                let last = retry_in_ns.is_none();
+                match self.last_opened.filter(|(opened, _)| opened.mono_ns > began.mono_ns) {
+                    // Another attempt was made sooner than this one failed: it is of the spell in which it was begun.
+                    Some((opened, id)) => {
+                        let of_it = |tries: &&mut Tries<'_>| tries.first.mono_ns <= began.mono_ns;
+                        if let Some(tries) = self.tries.iter_mut().rev().find(of_it) {
+                            tries.adds(error, *errno);
+                        } else {
+                            let tries = self.tries.push_mut(Tries::new(began, target, *local));
+                            tries.failed(at, *lane, error, *errno, last);
+                            tries.connected(opened, *lane, id);
+                        }
+                    }
+                    None => {
+                        self.tries(began, target, *local).failed(at, *lane, error, *errno, last);
+                    }
+                }
+            }
+            EventKind::ConnectionUnanswered { target, remote, attempts, waited_ns, .. } => {
+                self.tries(at.earlier(*waited_ns), target, false).hang(at, *attempts, remote);
             }
             EventKind::StallBegan { outstanding, threshold_ns, .. } => {
                 self.stalled(connection, at.earlier(*threshold_ns), *threshold_ns, *outstanding);
@@ -380,6 +408,19 @@ impl<'a> Joined<'a> {
         }
     }
 
+    /// The attempts that fail, in this host or not, since one that was begun then.
+    fn tries(&mut self, began: Moment, target: &'a str, local: bool) -> &mut Tries<'a> {
+        let last = self.tries.last_mut().filter(|tries| tries.goes_on());
+        if last.as_ref().is_none_or(|tries| tries.local != local) {
+            if let Some(before) = last {
+                before.other_cause = true;
+            }
+            self.tries.push(Tries::new(began, target, local));
+        }
+        let at = self.tries.len() - 1;
+        &mut self.tries[at]
+    }
+
     fn stalled(&mut self, connection: Option<u32>, start: Moment, lasted_ns: u64, outstanding: u64) {
         if let Some(id) = connection {
             self.going_on.insert(id, self.stalls.len());
@@ -424,6 +465,7 @@ impl<'a> Joined<'a> {
         let Some(id) = connection else { return };
         self.remotes.insert(id, remote);
         self.opened_ns.insert(id, at.mono_ns);
+        self.last_opened = Some((at, id));
         if let Some(tries) = self.tries.last_mut() {
             tries.connected(at, lane, id);
         }
@@ -468,7 +510,7 @@ impl<'a> Joined<'a> {
     }
 
     fn overrun(&mut self, at: Moment, connection: Option<u32>, skipped: u64, reason: &'a str) {
-        if reason == "unconnected"
+        if ["unconnected", LOCAL].contains(&reason)
             && let Some(id) = connection
             && let Some(closing) = self
                 .closings

@@ -32,6 +32,9 @@ pub(super) fn look(explanation: &Explanation, destroyed_here: bool) -> Option<St
         Verdict::LocalPaused => {
             "what stopped this process or host at that time: a stopped process, stolen time, its control group's limits"
         }
+        Verdict::Local => {
+            "this host's addresses, routes and interfaces at that time (`ip monitor`, its network manager's log)"
+        }
         Verdict::Unknown if destroyed_here => {
             "who ends sockets on this host: `ss -K`, an agent of its firewall or its network policy, its kernel's log"
         }

@@ -3,7 +3,7 @@
 use super::{clock_time, duration, line, percent};
 use crate::cause::ClosingCause;
 use crate::event::why_lost;
-use crate::statistics::{Outage, Statistics};
+use crate::statistics::{LOCAL, Outage, Statistics};
 use crate::text::count;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -23,12 +23,35 @@ pub(super) struct Json {
     uncertain_ns: Option<u64>,
     connection: Option<u32>,
     cause: Option<&'static str>,
+    /// This host failed, not the target.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    local: bool,
+    /// The address of the first attempt that failed in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remote: Option<String>,
     next_connection: Option<u32>,
 }
 
 /// How long an outage lasted; one that is not over, until the last event of the run.
 fn lasted_ns(outage: &Outage, s: &Statistics) -> u64 {
     outage.lasted_ns(s.last_told_ns.unwrap_or(outage.began_ns))
+}
+
+/// What failed in this host: it lowers no availability.
+#[derive(Debug, Serialize)]
+pub(super) struct Local {
+    not_sent: u64,
+    unanswered: u64,
+    lasted_ns: u64,
+}
+
+/// `None`: nothing did.
+pub(super) fn local(s: &Statistics) -> Option<Local> {
+    let all = s.outages.all();
+    let here = all.iter().filter(|outage| outage.local);
+    let (not_sent, unanswered) = (s.not_sent.of(LOCAL), s.lost_here());
+    let lasted_ns = here.map(|outage| lasted_ns(outage, s)).sum();
+    (not_sent + unanswered + lasted_ns > 0).then_some(Local { not_sent, unanswered, lasted_ns })
 }
 
 /// Each outage.
@@ -41,6 +64,8 @@ pub(super) fn json(s: &Statistics) -> Vec<Json> {
         uncertain_ns: outage.end.map(|end| end.uncertain_ns),
         connection: outage.connection,
         cause: outage.cause.map(ClosingCause::name),
+        local: outage.local,
+        remote: outage.remote.clone(),
         next_connection: outage.end.and_then(|end| end.connection),
     };
     s.outages.all().iter().map(one).collect()
@@ -52,6 +77,7 @@ pub(super) fn text(out: &mut String, s: &Statistics) {
         "unconnected" => "no connection".to_owned(),
         "blocked" => "the connection took no more".to_owned(),
         "late" => "this host was late".to_owned(),
+        LOCAL => "this host could not connect".to_owned(),
         other => other.to_owned(),
     };
     if s.not_sent.total() > 0 {
@@ -61,6 +87,10 @@ pub(super) fn text(out: &mut String, s: &Statistics) {
     }
     for (reason, n) in s.not_recorded.iter() {
         line(out, format_args!("  not recorded {}: {}", count(n, "sample"), why_lost(Some(reason))));
+    }
+    if s.lost_here() > 0 {
+        let lost = count(s.lost_here(), "sample");
+        line(out, format_args!("  lost here    {lost} unanswered for a cause in this host"));
     }
     if let Some(share) = s.availability().filter(|share| *share < 1.0) {
         line(out, format_args!("  availability {:.3} %", percent(share)));
@@ -82,7 +112,9 @@ pub(super) fn text(out: &mut String, s: &Statistics) {
             (Some(id), None) => format!(", #{id} silent"),
             (None, _) => String::new(),
         };
-        line(out, format_args!("  outage       from {at} UTC, {how}{connection}"));
+        let remote = outage.remote.as_ref().map_or_else(String::new, |remote| format!(", {remote}"));
+        let local = if outage.local { ", local: this host failed, not the target" } else { "" };
+        line(out, format_args!("  outage       from {at} UTC, {how}{connection}{remote}{local}"));
     }
     if earlier > 0 {
         line(out, format_args!("               ({earlier} earlier ones; --json has the latest 1,000)"));

@@ -58,7 +58,7 @@ impl Grounds<'_> {
             (Verdict::IdleExpired, _) if standing == Some(Standing::ClosedIdle) => Confidence::High,
             (Verdict::LocalPaused, _) if self.local_pause => Confidence::High,
             (Verdict::PeerPaused, _) if self.remote_pause => Confidence::High,
-            (Verdict::PathDown, Fresh::NoRoute) => Confidence::High,
+            (Verdict::Local, _) | (Verdict::PathDown, Fresh::NoRoute) => Confidence::High,
             (Verdict::PathDown, _) if self.direction => Confidence::High,
             (Verdict::LocalPaused | Verdict::PeerPaused | Verdict::IdleExpired, _)
             | (Verdict::PathDown, Fresh::NoAnswer) => Confidence::Medium,

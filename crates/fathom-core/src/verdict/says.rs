@@ -19,6 +19,8 @@ pub(super) enum Fact {
     ClosedInOrder,
     PortUnreachable,
     DestroyedHere,
+    AddressGone,
+    NoRouteHere,
     NotAnEcho,
     LocalPauseExplains,
     RemotePauseExplains,
@@ -96,6 +98,8 @@ impl Fact {
             Self::ClosedInOrder => facts.is_closed_by(&[C::PeerClosed]),
             Self::PortUnreachable => facts.port_unreachable,
             Self::DestroyedHere => facts.destroyed_here,
+            Self::AddressGone => facts.address_gone,
+            Self::NoRouteHere => facts.fresh == Fresh::NoRoute && facts.fresh_said_by == SaidBy::ThisHost,
             Self::NotAnEcho => facts.not_an_echo,
             Self::LocalPauseExplains => facts.local_pause_explains(),
             Self::RemotePauseExplains => facts.remote_pause_explains().is_some(),
@@ -187,6 +191,8 @@ impl Fact {
             Self::ClosedInOrder => "it ended by a FIN",
             Self::PortUnreachable => "it ended by \"port unreachable\"",
             Self::DestroyedHere => "this host's kernel destroyed the socket",
+            Self::AddressGone => "this host no longer had the connection's own address",
+            Self::NoRouteHere => "this host's own routing table had no way for a fresh connection",
             Self::NotAnEcho => "what came was no echo, and the probe ended the connection for that",
             Self::LocalPauseExplains => {
                 "this host did not run, no shorter than the reflector, and without that the silence would be nothing to speak of"
@@ -323,6 +329,10 @@ impl Fact {
             Self::NotAnEcho => {
                 "the peer does not echo what it is sent, and this probe ended the connection for that: the path carried it".into()
             }
+            Self::AddressGone => {
+                "this host no longer had the address that the connection came from: nothing of it could leave".into()
+            }
+            Self::NoRouteHere => return Self::FreshNoRoute.sentence(facts),
             Self::DestroyedHere => {
                 "this host's own kernel destroyed the socket: a program or an administrator here ended the connection".into()
             }

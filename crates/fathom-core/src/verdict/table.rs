@@ -1,7 +1,7 @@
 //! The decision, as data: the first row whose facts hold, and none of whose excluding facts does, is taken.
 
 use super::Verdict::{
-    self, FlowForgotten, IdleExpired, LocalPaused, PathDown, PeerDown, PeerPaused, Unknown,
+    self, FlowForgotten, IdleExpired, Local, LocalPaused, PathDown, PeerDown, PeerPaused, Unknown,
 };
 use super::confidence::Confidence::{self, High, Low, Medium};
 use super::facts::Facts;
@@ -54,6 +54,9 @@ pub(super) const TABLE: &[Row] = &[
     open(&[DestroyedHere], &[]),
     open(&[NotAnEcho], &[]),
     row(&[LocalPauseExplains], &[TriedInVain, Broken], LocalPaused, High),
+    // Without an address or a way of its own nothing of this host came as far as the network. A FIN or a RST came from there.
+    row(&[AddressGone], &[Broken], Local, High),
+    row(&[NoRouteHere], &[Broken, PortUnreachable], Local, High),
     row(&[ClosedIdleThere], &[], IdleExpired, High),
     row(&[RemotePauseExplains], &[Broken, PortUnreachable], PeerPaused, High),
     row(&[RemotePauseWouldExplain], &[TriedInVain, Broken], PeerPaused, Medium),

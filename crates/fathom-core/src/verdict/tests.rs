@@ -22,6 +22,7 @@ const DEAD: Facts = Facts {
     round_trip_ns: MS,
     local_pause_ns: 0,
     destroyed_here: false,
+    address_gone: false,
     not_an_echo: false,
     port_unreachable: false,
     remote_pause: None,
@@ -344,6 +345,29 @@ fn row_11_host_destroyed_socket_is_unknown() {
     let explanation = explain(&Facts { fresh: Fresh::Echoed, reported: there, ..BROKEN });
     assert_eq!(explanation.verdict, Verdict::Unknown);
     assert!(explanation.because[0].starts_with("the reflector's own host destroyed its socket"));
+}
+
+/// `flow_forgotten or path_down` was told of a connection whose own address this host no longer had, and `path_down` for certain where
+/// its interface was down.
+#[test]
+fn missing_address_or_own_route_is_local() {
+    let local = (Verdict::Local, None, Some(Confidence::High));
+    for facts in [DEAD, STALLED, Facts { outcome: Outcome::GoesOn, ..DEAD }] {
+        for fresh in [Fresh::Echoed, Fresh::NoRoute, Fresh::NoAnswer, Fresh::NotTried] {
+            assert_eq!(told(&Facts { address_gone: true, fresh, ..facts }), local, "{fresh:?}");
+        }
+        // The stamps of the first late echo name the way there, which began in this host.
+        let no_route = Facts { fresh: Fresh::NoRoute, late: late(4_900, 0), ..facts };
+        assert_eq!(told(&Facts { fresh_said_by: SaidBy::ThisHost, ..no_route }), local);
+        assert_ne!(
+            verdict(&Facts { fresh_said_by: SaidBy::Between([10, 0, 0, 1].into()), ..no_route }),
+            Verdict::Local
+        );
+    }
+    // What came from the network was not lost here; and a pause that covers the silence is what it was.
+    assert_ne!(verdict(&Facts { address_gone: true, fresh: Fresh::Refused, ..BROKEN }), Verdict::Local);
+    let paused = Facts { address_gone: true, timeouts: 0, local_pause_ns: 5 * S, ..DEAD };
+    assert_eq!(verdict(&paused), Verdict::LocalPaused);
 }
 
 /// `flow_forgotten or path_down` was told of a server that sent each message twice, and whose connection the probe had ended.

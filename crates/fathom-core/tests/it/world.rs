@@ -56,6 +56,7 @@ pub(crate) struct World {
     /// How often names have led elsewhere.
     moves: u8,
     tls_bad_until: u64,
+    no_ports_until: u64,
     pub(crate) user_timeout_ns: u64,
     /// Of a hundred datagrams, how many are lost.
     pub(crate) lost_percent: u64,
@@ -66,8 +67,12 @@ pub(crate) struct World {
     datagrams: u64,
     /// So many of the first attempts to connect are refused, sooner than others are established.
     pub(crate) refused_first: u32,
-    /// Addresses that nobody answers at.
+    /// Addresses that refuse.
     pub(crate) dead: Vec<SocketAddr>,
+    /// An address that does not answer any more from then on, and whether the name leads to another one from then on.
+    pub(crate) goes_silent: Option<(SocketAddr, u64, bool)>,
+    /// Addresses that do not answer.
+    pub(crate) silent: Vec<SocketAddr>,
     pub(crate) addresses: Vec<SocketAddr>,
     /// How long a name takes to resolve, at the most.
     pub(crate) resolving_ns: u64,
@@ -135,6 +140,7 @@ impl World {
             name_gone_until: 0,
             moves: 0,
             tls_bad_until: 0,
+            no_ports_until: 0,
             user_timeout_ns: 30 * S,
             lost_percent: 0,
             doubled_percent: 0,
@@ -142,6 +148,8 @@ impl World {
             datagrams: 0,
             refused_first: 0,
             dead: Vec::new(),
+            goes_silent: None,
+            silent: Vec::new(),
             addresses: vec![SocketAddr::from(([10, 0, 0, 1], 7007))],
             resolving_ns: 0,
             resolving: Vec::new(),

@@ -118,6 +118,12 @@ impl Default for TcpOptions {
     }
 }
 
+/// Whether this host has an address, as far as a socket can be bound to it. Where that cannot be tried, it is taken to have it.
+pub fn has_address(address: IpAddr) -> bool {
+    let bound = std::net::UdpSocket::bind(SocketAddr::new(address, 0));
+    bound.map_or_else(|error| error.kind() != io::ErrorKind::AddrNotAvailable, |_| true)
+}
+
 /// Begins a TCP connection. Register the stream for writability, then ask [`connect_result`].
 pub fn connect_tcp(remote: SocketAddr, options: &TcpOptions) -> io::Result<mio::net::TcpStream> {
     let socket = tcp_client(remote, options)?;

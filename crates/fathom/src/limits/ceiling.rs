@@ -1,9 +1,9 @@
 //! `fathom limits --rate-ceiling`: the packets a second at which loss or delay begins.
 
 use super::args::Config;
-use super::{Asking, conclude, record, resume, ticker};
+use super::{Asking, address, conclude, record, resume, ticker};
 use crate::exit::Failure;
-use crate::probe::{Stop, lookup};
+use crate::probe::Stop;
 use crate::signals;
 use fathom_core::limits::{Asked, CeilingSearch, Found, Verdict};
 use fathom_limits::{CeilingDriver, Way};
@@ -12,7 +12,7 @@ use fathom_os::socket::TcpOptions;
 
 pub(super) fn run(config: &Config, asked: Asked) -> Result<(), Failure> {
     let earlier = resume::earlier(config)?;
-    let remote = lookup(&config.target, config.family).map_err(Failure::run)?[0];
+    let remote = address::find(config)?;
     let reactor = Reactor::new().map_err(|e| Failure::run(format!("cannot wait for sockets: {e}")))?;
     let stop = Stop::new(vec![reactor.waker()]);
     let asking = Asking(stop.clone());

@@ -1,5 +1,6 @@
 //! `fathom limits`: finds the idle limit of a path, or its age limit. What is done, and when, `fathom_core::limits` decides.
 
+mod address;
 mod args;
 mod ceiling;
 mod record;
@@ -9,7 +10,7 @@ pub(crate) use args::Args;
 
 use crate::exit::Failure;
 use crate::output::tell;
-use crate::probe::{Stop, lookup};
+use crate::probe::Stop;
 use crate::{output, signals};
 use args::Config;
 use fathom_core::limits::{Ages, Found, Limit, Limits, Search, Verdict};
@@ -43,9 +44,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     make_room_for_sockets(&config)?;
     let earlier = resume::earlier(&config)?.lengths;
-    let addresses = lookup(&config.target, config.family).map_err(Failure::run)?;
-    // The first: connections to several hosts behind one name would be of several paths.
-    let remote = addresses[0];
+    let remote = address::find(&config)?;
     let reactor = Reactor::new().map_err(|e| Failure::run(format!("cannot wait for sockets: {e}")))?;
     let stop = Stop::new(vec![reactor.waker()]);
     let asked = stop.clone();

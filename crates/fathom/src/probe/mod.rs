@@ -305,7 +305,7 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
     if end.lost {
         return Err(Failure::run("a connection was lost, and --no-reconnect says not to make another"));
     }
-    let gone: Vec<String> = paths().filter_map(|(path, state)| gone(config, path, state)).collect();
+    let gone: Vec<String> = paths().filter_map(|(path, state)| gone(config, path, state, end)).collect();
     if gone.is_empty() { Ok(()) } else { Err(Failure::run(gone.join("; "))) }
 }
 
@@ -313,6 +313,9 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
 fn silent(config: &Config, path: &Path, state: &LiveState, end: &RunEnd) -> Option<String> {
     let (target, statistics) = (&path.target, &state.statistics);
     // With `--keep-trying` a target that is never reached ends nothing before the run's time is over.
+    if let Some(why) = end.local.as_ref().filter(|_| statistics.failed_here()) {
+        return Some(format!("{target} was never tried: {why}"));
+    }
     if !statistics.was_reached() {
         return Some(format!(
             "{target} was never reached: no attempt to connect to it succeeded; is its reflector there (`fathom echo`), and do firewalls let it be reached?"
@@ -325,8 +328,9 @@ fn silent(config: &Config, path: &Path, state: &LiveState, end: &RunEnd) -> Opti
         return Some(why.clone());
     }
     Some(if config.connect {
+        let why = end.refused.as_ref().map_or_else(String::new, |why| format!("; the last attempt: {why}"));
         format!(
-            "{target} accepted no connection; does anything listen there, and do firewalls let it be reached?"
+            "{target} accepted no connection; does anything listen there, and do firewalls let it be reached?{why}"
         )
     } else {
         unanswered::question(config, target, "answered nothing")
@@ -334,15 +338,18 @@ fn silent(config: &Config, path: &Path, state: &LiveState, end: &RunEnd) -> Opti
 }
 
 /// What is to be said of a target that was there and went away for good.
-fn gone(config: &Config, path: &Path, state: &LiveState) -> Option<String> {
+fn gone(config: &Config, path: &Path, state: &LiveState, end: &RunEnd) -> Option<String> {
     let (target, outages) = (&path.target, &state.statistics.outages);
+    let outage = if config.connect { outages.refused_to_the_end()? } else { outages.lost_for_good()? };
+    let at = summary::clock_time(outage.began_at);
+    if let Some(why) = end.local.as_ref().filter(|_| outage.local) {
+        return Some(format!("no connection to {target} could be begun from {at} UTC to the end: {why}"));
+    }
     if config.connect {
-        let at = summary::clock_time(outages.refused_to_the_end()?.began_at);
         return Some(format!(
             "{target} accepted no connection from {at} UTC to the end; is its server still there?"
         ));
     }
-    let at = summary::clock_time(outages.lost_for_good()?.began_at);
     Some(format!(
         "the connection to {target} was lost at {at} UTC and did not come back; is its reflector still there?"
     ))

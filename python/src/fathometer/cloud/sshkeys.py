@@ -104,7 +104,13 @@ def _scan(
 def _call(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(  # noqa: S603 - OpenSSH, with addresses that `Lab` has checked
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_CALL_S
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=_CALL_S,
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(argv, 1, "", f"{argv[0]} took too long")

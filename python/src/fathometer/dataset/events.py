@@ -183,6 +183,38 @@ def unsent(events: Iterable[Event]) -> int:
     )
 
 
+LOCAL: Final = frozenset({"local", "local_paused"})
+"""Verdicts whose cause lies in this host."""
+
+
+def lost_here(events: Iterable[Event]) -> int:
+    """Samples without an echo that were lost in this host: out on a connection when it ended for a cause in this
+    host, or when the run ended in a silence that had one.
+    """
+    silent: dict[int, bool] = {}
+    ends: dict[int, tuple[int, bool, bool]] = {}
+    for e in events:
+        n, f = e.connection, e.fields
+        if n is None or not e.known:
+            continue
+        match e.kind:
+            case "stall.began":
+                silent[n] = False
+            case "stall.ended":
+                silent.pop(n, None)
+            case "connection.explained" if f["about"] != "closing":
+                if n in silent:
+                    silent[n] = f["verdict"] in LOCAL
+            case "connection.explained" if n in ends:
+                out, here, _ = ends[n]
+                ends[n] = (out, here, f["verdict"] in LOCAL)
+            case "connection.closed":
+                silent_here = silent.pop(n, False) and f["cause"] in {"finished", "refreshed"}
+                destroyed = f["cause"] == "local_error" and "errno" in f
+                ends[n] = (int(f["evidence"].get("outstanding", 0)), silent_here or destroyed, False)
+    return sum(out for out, here, said in ends.values() if here or said)
+
+
 def maintenance(events: Iterable[Event]) -> tuple[Maintenance, ...]:
     """Every notice in every state, in the order of writing."""
     return tuple(

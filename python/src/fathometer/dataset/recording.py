@@ -48,7 +48,7 @@ _ATTEMPTS: Final = 3
 """Readings of a running recording whose open segment closes meanwhile; it closes at most once in seconds."""
 _MADE: Final = (
     *("connections", "stalls", "delays", "pauses", "maintenance"),
-    *("throughput", "losses", "clock_error_ns", "unsent", "client", "queries"),
+    *("throughput", "losses", "clock_error_ns", "unsent", "lost_here", "client", "queries"),
 )
 """What is made of events when it is first asked for."""
 _MOST_PROGRESS: Final = 1_000
@@ -189,6 +189,11 @@ class Recording:
         Those that this process did not come to send say nothing of the path, and are not among them.
         """
         return event_log.unsent(self.events)
+
+    @cached_property
+    def lost_here(self) -> int:
+        """Samples without an echo that were lost in this host; they say nothing of the target."""
+        return event_log.lost_here(self.events)
 
     @cached_property
     def over_ns(self) -> int:

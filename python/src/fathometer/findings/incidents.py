@@ -373,6 +373,7 @@ _OF_ENDS: Final = {
     "peer_down": "outage",
     "peer_paused": "standstill",
     "local_paused": "standstill",
+    "local": "local fault",
 }
 
 
@@ -382,7 +383,10 @@ def _kind(parts: Sequence[Finding], main: Finding) -> str:
         ends = [f for f in parts if f.kind == "death" and f.cause not in {None, "unknown"}]
         return _OF_ENDS.get(ends[0].cause or "", "end") if ends else "end"
     if "refused" in kinds:
-        return "outage"
+        local = all(f.cause == "local" for f in parts if f.kind == "refused")
+        return "local fault" if local else "outage"
+    if kinds & STALLED and main.cause == "local":
+        return "local fault"
     if kinds & STALLED:
         return "standstill" if main.cause in {"peer_paused", "local_paused"} else "stall"
     if kinds & DELAYED:
@@ -485,5 +489,7 @@ def _remedies(kind: str, parts: Sequence[Finding]) -> Iterator[str]:
         yield "timeout"
     if "local_paused" in causes:
         yield "host"
+    if kind == "local fault":
+        yield "own network"
     if any(f.kind == "schedule.overrun" and f.terms.get("reason") == "late" for f in parts):
         yield "probe host"

@@ -164,7 +164,9 @@ class Scenario:
     rtt: Histogram
     """Of all answered samples after warm-up."""
     sent: int
-    """After warm-up, as all counts here: answered (`rtt.count`), unanswered and corrupt add up to it."""
+    """After warm-up, as all counts here, and without what was lost in this host: answered (`rtt.count`),
+    unanswered and corrupt add up to it.
+    """
     unsent: int
     """Due and not sent, as nothing could carry them (`Recording.unsent`). Of a recording that is several
     scenarios (sizes, load, silences) each has its share by samples: events do not say of which they were."""

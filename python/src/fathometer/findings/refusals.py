@@ -1,4 +1,7 @@
-"""Attempts to connect that failed, a row of them as one, and until when there was no connection."""
+"""Attempts to connect that failed or hang, a row of them as one, and until when there was no connection. A row
+that failed in this host, before anything was sent, is another than one that failed in the network or at the
+target.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +33,43 @@ def refusals(where: Place, recording: Recording) -> list[Finding]:
     over_ns = _over_ns(recording)
     opened = sorted(e.at_ns for e in recording.events if e.kind == "connection.opened")
 
-    def ended(last_ns: int) -> int:
+    def ended(last: Event) -> int:
+        last_ns = last.at_ns
         place = bisect_left(opened, last_ns)
         opened_ns = opened[place] if place < len(opened) else None
-        return _lasted_to(recording.manifest, last_ns, max(last_ns, over_ns), opened_ns)
+        # Those that hang do so until one is made.
+        each = recording.manifest.makes_connections and last.kind == "connection.refused"
+        return _lasted_to(recording.manifest, last_ns, max(last_ns, over_ns), opened_ns, each=each)
 
     rows: list[list[tuple[int, Event]]] = []
     for n, e in enumerate(recording.events):
-        if e.kind != "connection.refused":
+        if e.kind not in TRIED:
             continue
         # Without a connection between them, attempts far apart are one row too: each would last to its end.
-        if rows and e.at_ns <= max((before := rows[-1][-1][1].at_ns) + AGAIN_NS, ended(before)):
+        if (
+            rows
+            and is_local(rows[-1][-1][1]) == is_local(e)
+            and _begun_ns(e) <= max((before := rows[-1][-1][1]).at_ns + AGAIN_NS, ended(before))
+        ):
             rows[-1].append((n, e))
         else:
             rows.append([(n, e)])
-    return [_refusal(where, row, began(row[0][0]), ended(row[-1][1].at_ns)) for row in rows]
+    return [_refusal(where, row, began(row[0][0]), ended(row[-1][1])) for row in rows]
+
+
+TRIED: Final = frozenset({"connection.refused", "connection.unanswered"})
+"""Attempts that failed, and such as hang."""
+
+
+def is_local(event: Event) -> bool:
+    """Whether an attempt failed in this host: it had no port, no descriptor, no address or no route."""
+    return event.fields.get("local") is True
+
+
+def _begun_ns(event: Event) -> int:
+    """When the attempt began, as far as its event tells; else when it failed."""
+    waited_ns = event.fields.get("waited_ns", 0)
+    return event.at_ns - (waited_ns if isinstance(waited_ns, int) else 0)
 
 
 OF_FILES: Final = frozenset(
@@ -60,19 +85,22 @@ def _over_ns(recording: Recording) -> int:
     return max(ended or told, default=recording.manifest.ended_ns or 0)
 
 
-def _lasted_to(manifest: Manifest, last_ns: int, over_ns: int, opened_ns: int | None) -> int:
+def _lasted_to(manifest: Manifest, last_ns: int, over_ns: int, opened_ns: int | None, *, each: bool) -> int:
     """Until when there was no connection, after an attempt that was the last of its row: until the next
-    sample where each is a connection, until one was opened, and to the end where none was any more.
+    sample where `each` is an attempt that failed by itself, until one was opened, and to the end where none
+    was any more.
     """
-    if manifest.makes_connections:
+    if each:
         return min(last_ns + (manifest.interval_ns or 0), over_ns)
     return over_ns if opened_ns is None else opened_ns
 
 
 def _refusal(where: Place, row: Sequence[tuple[int, Event]], began_ns: int | None, last: int) -> Finding:
     """`began_ns`: of the latest attempt that was made before the first of them failed."""
-    errors = Counter(str(e.fields.get("error", e.fields.get("errno", "error not recorded"))) for _, e in row)
-    first = row[0][1].at_ns
+    failed = [e for _, e in row if e.kind == "connection.refused"]
+    hanging = [e.fields["attempts"] for _, e in row if e.kind == "connection.unanswered"]
+    errors = Counter(str(e.fields.get("error", e.fields.get("errno", "error not recorded"))) for e in failed)
+    first = min(_begun_ns(e) for _, e in row)
     # The first attempt began when it was made, and not when it was known to have failed.
     if began_ns is not None and first - began_ns <= AGAIN_NS:
         first = began_ns
@@ -80,4 +108,17 @@ def _refusal(where: Place, row: Sequence[tuple[int, Event]], began_ns: int | Non
         Fact("errors", {"times": number(n)}, {"error": error}, id=f"{where.recording}/events/{row[0][0]}")
         for error, n in errors.most_common(5)
     )
-    return Finding("refused", (where,), first, last, quantities={"attempts": number(len(row))}, facts=facts)
+    quantities = {"attempts": number(len(failed))}
+    if hanging:
+        quantities["hanging"] = number(max(hanging))
+    local = is_local(row[0][1])
+    return Finding(
+        "refused",
+        (where,),
+        first,
+        last,
+        "local" if local else None,
+        "high",
+        quantities=quantities,
+        facts=facts,
+    )

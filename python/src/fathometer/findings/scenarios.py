@@ -146,14 +146,16 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
                 worst = percentile_rule(values)
     # As the figures are: what was sent to warm up is in none of the counts.
     counts = [totals_of(p).after_warm_up() for p in group]
+    # Nor in the counts is what was lost in this host.
+    here = [min(_lost_here(p), c.unanswered) for p, c in zip(group, counts, strict=True)]
     return Scenario(
         name=name,
         key=key,
         runs=runs,
         rtt=rtt,
-        sent=sum(c.samples for c in counts),
+        sent=sum(c.samples for c in counts) - sum(here),
         unsent=sum(map(_unsent, group)),
-        unanswered=sum(c.unanswered for c in counts),
+        unanswered=sum(c.unanswered for c in counts) - sum(here),
         corrupt=sum(c.corrupted for c in counts),
         late=sum(c.late for c in counts),
         estimates=estimates,
@@ -195,9 +197,19 @@ def _worth(group: Sequence[Part]) -> float:
 
 
 def _unsent(part: Part) -> int:
-    """Its share of what its recording could not send, by the samples that it did send."""
-    unsent, sent = part.recording.unsent, part.recording.totals.samples
-    return unsent if is_whole(part) or not sent else round(unsent * totals_of(part).samples / sent)
+    """Its share of what its recording could not send."""
+    return _share(part, part.recording.unsent)
+
+
+def _lost_here(part: Part) -> int:
+    """Its share of what its recording lost in this host."""
+    return _share(part, part.recording.lost_here)
+
+
+def _share(part: Part, samples: int) -> int:
+    """Of so many samples of its recording, by the samples that it did send."""
+    sent = part.recording.totals.samples
+    return samples if is_whole(part) or not sent else round(samples * totals_of(part).samples / sent)
 
 
 def _run(part: Part, rtt: Histogram) -> Run:

@@ -43,6 +43,7 @@ impl Connection {
             round_trip_ns: self.info.map_or(0, |info| u64::from(info.srtt_us) * 1_000),
             local_pause_ns: cx.pauses.within(from_ns, now),
             destroyed_here: self.broken_by == Some(ErrorKind::ConnectionAborted),
+            address_gone: self.silence.is_without_address(),
             not_an_echo: self.not_an_echo,
             port_unreachable: udp && self.broken_by == Some(ErrorKind::ConnectionRefused),
             remote_pause: self

@@ -51,6 +51,8 @@ struct Seen {
     reported: Option<Reported>,
     /// What was known when the reflector was first to be asked.
     doubted: Option<Doubted>,
+    /// This host did not have the connection's own address.
+    address_gone: bool,
 }
 
 /// The sample that is missed, as the kernel counts it.
@@ -163,6 +165,16 @@ impl Silence {
     /// Whether anything was sent after a fresh connection had been echoed.
     pub(in crate::probe) fn sent_since_others_passed(&self) -> bool {
         self.seen.as_ref().is_some_and(|seen| seen.sent_since)
+    }
+
+    /// This host no longer has the connection's own address.
+    pub(in crate::probe) fn address_gone(&mut self) {
+        self.seen().address_gone = true;
+    }
+
+    /// Whether that was so in this silence.
+    pub(in crate::probe) fn is_without_address(&self) -> bool {
+        self.seen.as_ref().is_some_and(|seen| seen.address_gone)
     }
 
     pub(in crate::probe) fn remote_paused(&mut self, duration_ns: u64) {

@@ -65,6 +65,7 @@ impl Lane {
         connection.close(now, self.path, cause, errno, error, cx);
         cx.emit(Output::Close { link: self.link() });
         path.disconnected(facts.idle, cause.is_loss());
+        self.failed_here = facts.address_gone.then_some(true);
         if matches!(cause, ClosingCause::PeerClosed | ClosingCause::Reset) {
             path.turned_away(cx);
         }
@@ -108,7 +109,7 @@ impl Lane {
         let (connection, reason) = match &self.link {
             Link::Open(connection) if connection.is_blocked() => (Some(connection.ordinal()), "blocked"),
             Link::Open(connection) => (Some(connection.ordinal()), "late"),
-            _ => (None, "unconnected"),
+            _ => (None, self.without_connection()),
         };
         cx.skipped(now, self.path, connection, self.agenda.give_up_dues(now), reason);
     }

@@ -22,8 +22,8 @@ mod watch;
 use super::connection::{Came, Connection};
 use super::context::Context;
 use super::io::{LinkId, NetError, Output, Piece, Progress};
-use super::path::Path;
-use super::policy::reconnect::Attempts;
+use super::path::{Path, without_connection};
+use super::policy::reconnect::{Attempts, PAUSED_NS, READ_WITHIN_NS, limit_ns};
 use super::settings::Transport;
 use super::timers::{Armed, Timer};
 use super::unsent::Unsent;
@@ -33,8 +33,6 @@ use agenda::Agenda;
 use opening::{Next, Opening};
 use std::io::ErrorKind;
 
-/// An attempt to connect is given up after the timeout, but not before this: two retransmitted SYNs (1 s and 3 s).
-const CONNECT_LIMIT_NS: u64 = 5_000_000_000;
 /// A ping-pong over datagrams waits for an echo as long as for a stall (four times the usual tail), but not the 200 ms
 /// that a stall lasts at the least: those are a kernel's retransmissions, and nobody sends a datagram again.
 const ECHO_LOST_LEAST_NS: u64 = 20_000_000;
@@ -64,6 +62,8 @@ pub(super) struct Lane {
     /// What falls due while there is no connection, and the last that there was.
     unsent: Unsent,
     last: Option<u32>,
+    /// Attempts to connect have failed since then; whether the latest failed in this host.
+    failed_here: Option<bool>,
     armed: Armed,
     /// The kernel was asked about its connection and has not answered.
     asking: bool,
@@ -84,6 +84,7 @@ impl Lane {
             agenda: Agenda::new(settings, seed),
             unsent: Unsent::default(),
             last: None,
+            failed_here: None,
             armed: Armed::default(),
             asking: false,
         }
@@ -140,6 +141,10 @@ impl Lane {
             Timer::Due => self.pump(now, cx),
             Timer::Watch => self.watch(now, path, cx),
             Timer::Retry => self.open(now, path, cx),
+            // This host did not run: what came meanwhile is read first.
+            Timer::ConnectLimit if now.saturating_sub(at_ns) >= PAUSED_NS => {
+                self.arm(Timer::ConnectLimit, now + READ_WITHIN_NS, cx);
+            }
             Timer::ConnectLimit => self.connect_late(now, path, cx),
             Timer::Drain => self.finish(cx),
             Timer::Explain => self.explain(now, path, cx),
@@ -164,8 +169,7 @@ impl Lane {
     /// The driver has begun to connect.
     pub(super) fn connecting(&mut self, began_ns: u64, cx: &mut Context) {
         if self.opening.began(began_ns) {
-            let limit = cx.settings.timeout_ns.max(CONNECT_LIMIT_NS);
-            self.arm(Timer::ConnectLimit, began_ns + limit, cx);
+            self.arm(Timer::ConnectLimit, began_ns + limit_ns(cx.settings.timeout_ns), cx);
         }
     }
 
@@ -177,8 +181,23 @@ impl Lane {
     /// An attempt to connect came to nothing.
     pub(super) fn connect_failed(&mut self, now: u64, error: &NetError, path: &mut Path, cx: &mut Context) {
         if let Some(next) = self.opening.failed(now, error, path, cx) {
+            self.failed_in(error.is_local(), now, cx);
             self.not_open(now, next, cx);
         }
+    }
+
+    /// Another attempt failed, in this host or not. What fell due while it was the other way is told so.
+    fn failed_in(&mut self, this_host: bool, now: u64, cx: &mut Context) {
+        if self.failed_here.is_some_and(|before| before != this_host) {
+            let reason = without_connection(!this_host);
+            cx.skipped(now, self.path, self.last, self.agenda.give_up_dues(now), reason);
+        }
+        self.failed_here = Some(this_host);
+    }
+
+    /// Why what falls due without a connection is not sent.
+    fn without_connection(&self) -> &'static str {
+        without_connection(self.failed_here == Some(true))
     }
 
     /// The name did not resolve.
@@ -186,6 +205,7 @@ impl Lane {
         // Not where the run has ended meanwhile: what has come to its end stays there.
         if matches!(self.link, Link::Idle) {
             let next = self.opening.not_resolved(now, error, path, cx);
+            self.failed_in(false, now, cx);
             self.not_open(now, next, cx);
         }
     }
@@ -217,9 +237,11 @@ impl Lane {
         self.last = Some(ordinal);
         self.unsent.connected();
         if path.origin_ns().is_some() {
-            cx.skipped(now, self.path, Some(ordinal), self.agenda.opened(now), "unconnected");
+            let reason = self.without_connection();
+            cx.skipped(now, self.path, Some(ordinal), self.agenda.opened(now), reason);
             self.pump(now, cx);
         }
+        self.failed_here = None;
         path.canaries.connected_again(now, remote, cx);
     }
 
@@ -427,8 +449,11 @@ impl Lane {
     pub(super) fn tick(&mut self, now: u64, path: &Path, cx: &mut Context) {
         self.watch_sooner(now, path, cx);
         let Link::Open(connection) = &mut self.link else {
-            if self.agenda.has_begun() && self.unsent.is_to_be_told(now) {
-                cx.skipped(now, self.path, self.last, self.agenda.give_up_dues(now), "unconnected");
+            // Before the first attempt it is not known on which side the fault is.
+            let knows = self.failed_here.is_some() || self.armed.at(Timer::Retry).is_none();
+            if self.agenda.has_begun() && knows && self.unsent.is_to_be_told(now) {
+                let reason = self.without_connection();
+                cx.skipped(now, self.path, self.last, self.agenda.give_up_dues(now), reason);
             }
             return;
         };

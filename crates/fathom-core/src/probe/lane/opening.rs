@@ -86,9 +86,12 @@ impl Opening {
         let (remote, _) = self.attempt?;
         path.attempt_ended();
         self.cancel(cx);
-        let advice = connect_advice(path.target(), Some(remote), error);
+        let (advice, local) = (connect_advice(path.target(), Some(remote), error), error.is_local());
+        if local {
+            cx.end.local = Some(advice.clone());
+        }
         let untried = path.addresses.failed(remote);
-        Some(self.refused(now, Some(remote), error.errno, advice, untried, path, cx))
+        Some(self.refused(now, Some(remote), (error.errno, advice, local), untried, path, cx))
     }
 
     /// The name did not resolve.
@@ -99,22 +102,20 @@ impl Opening {
         path: &mut Path,
         cx: &mut Context,
     ) -> Next {
-        self.refused(now, None, None, error, false, path, cx)
+        self.refused(now, None, (None, error, false), false, path, cx)
     }
 
     /// The next address at once, another attempt later, or the end of the path.
-    #[expect(clippy::too_many_arguments, reason = "two callers, and each argument is of another kind")]
     fn refused(
         &mut self,
         now: u64,
         remote: Option<SocketAddr>,
-        errno: Option<i32>,
-        error: String,
+        (errno, error, local): (Option<i32>, String, bool),
         untried: bool,
         path: &mut Path,
         cx: &mut Context,
     ) -> Next {
-        path.refused();
+        path.refused(now, local, cx);
         let next = if untried {
             Next::RetryIn(0)
         } else if !path.may_be_reached() && !cx.settings.keep_trying {
@@ -125,8 +126,16 @@ impl Opening {
         let retry_in_ns = if let Next::RetryIn(wait) = next { Some(wait) } else { None };
         let (target, remote, lane) =
             (path.target().to_owned(), remote.map(|r| r.to_string()), Some(self.number));
-        let kind =
-            EventKind::ConnectionRefused { target, remote, errno, error: error.clone(), retry_in_ns, lane };
+        let kind = EventKind::ConnectionRefused {
+            target,
+            remote,
+            errno,
+            error: error.clone(),
+            retry_in_ns,
+            waited_ns: None,
+            local,
+            lane,
+        };
         cx.event(now, Some(self.path), None, kind);
         if next == Next::GiveUp {
             path.give_up_because(error, cx);

@@ -9,6 +9,7 @@ use crate::probe::diagnosis::canary::{Doubted, explained};
 use crate::probe::diagnosis::ways::between;
 use crate::probe::path::Path;
 use crate::probe::policy::give_up;
+use crate::probe::policy::reconnect::READ_WITHIN_NS;
 use crate::probe::timers::Timer;
 use crate::stall::Change;
 use crate::verdict::{Fresh, Outcome};
@@ -121,7 +122,9 @@ pub(super) fn look(
     if !asked && now >= asks_at {
         return Next::AskKernel;
     }
-    let give_up_at = give_up::at_ns(cx.settings.give_up_ns, sent_ns);
+    // What came while this host did not run is read first.
+    let read_by = cx.pauses.latest().map_or(0, |(_, ended_ns)| ended_ns + READ_WITHIN_NS);
+    let give_up_at = give_up::at_ns(cx.settings.give_up_ns, sent_ns).map(|at| at.max(read_by));
     if give_up_at.is_some_and(|at| now >= at) {
         return Next::Abandon(give_up::words(now.saturating_sub(sent_ns)));
     }

@@ -7,6 +7,19 @@ use std::net::SocketAddr;
 /// The longest wait before another attempt, unless the settings say otherwise: an outage is measured to this precision.
 pub const AT_MOST_NS: u64 = 5_000_000_000;
 
+/// An attempt to connect is given up after the timeout, but not before this: two retransmitted SYNs (1 s and 3 s).
+const LIMIT_NS: u64 = 5_000_000_000;
+
+/// A time limit of an attempt that is noticed so late shows that this host did not run: what came meanwhile is read first...
+pub(in crate::probe) const PAUSED_NS: u64 = 50_000_000;
+/// ...which takes no longer than this.
+pub(in crate::probe) const READ_WITHIN_NS: u64 = 100_000_000;
+
+/// How long an attempt to connect may take before the next address has its turn.
+pub(in crate::probe) fn limit_ns(timeout_ns: u64) -> u64 {
+    timeout_ns.max(LIMIT_NS)
+}
+
 /// The addresses of a target, and which of them to try next.
 #[derive(Debug, Default)]
 pub(in crate::probe) struct Addresses {
@@ -16,16 +29,25 @@ pub(in crate::probe) struct Addresses {
     failed_first: BTreeSet<SocketAddr>,
     /// The one that worked last.
     last: Option<SocketAddr>,
+    /// It has failed since.
+    last_failed: bool,
 }
 
 impl Addresses {
-    /// The name was resolved. The address that served last is kept while the name still has it.
+    /// The name was resolved. The address that served last is kept while the name still has it and it has not failed since;
+    /// after that, the one whose turn it is.
     pub(in crate::probe) fn resolved(&mut self, all: Vec<SocketAddr>) {
         let same = |one: SocketAddr| all.iter().position(|a| a.ip() == one.ip());
-        if let Some(at) = self.last.and_then(same) {
+        let kept = self.last.filter(|_| !self.last_failed).or(self.current());
+        if let Some(at) = kept.and_then(same) {
             self.next = at;
         }
         self.all = all;
+    }
+
+    /// Whether there is a choice to be made: several addresses, and none has worked so far.
+    pub(in crate::probe) fn are_to_be_tried(&self) -> bool {
+        self.all.len() > 1 && self.last.is_none()
     }
 
     /// Where to connect now; `None`: the name was never resolved.
@@ -36,6 +58,7 @@ impl Addresses {
     /// A connection to this address was established; gives the one before it.
     pub(in crate::probe) fn worked(&mut self, remote: SocketAddr) -> Option<SocketAddr> {
         self.failed_first.clear();
+        self.last_failed = false;
         self.last.replace(remote)
     }
 
@@ -45,6 +68,7 @@ impl Addresses {
         if self.last.is_none() {
             self.failed_first.insert(remote);
         }
+        self.last_failed |= self.last == Some(remote);
         if self.current() == Some(remote) {
             let untried = |step: &usize| {
                 let at = (self.next + step) % self.all.len();
@@ -138,5 +162,22 @@ mod tests {
         assert_eq!(addresses.current(), Some(address(2)));
         addresses.resolved(vec![address(3)]);
         assert_eq!(addresses.current(), Some(address(3)));
+    }
+
+    /// A server died without a word: each attempt hung, each was followed by a new look-up, and that went back to it for ever.
+    #[test]
+    fn failed_address_loses_its_turn_after_lookup() {
+        let mut addresses = Addresses::default();
+        let name = || vec![address(1), address(2), address(3)];
+        addresses.resolved(name());
+        addresses.worked(address(1));
+        let mut tried = Vec::new();
+        for _ in 0..4 {
+            let remote = addresses.current().expect("there are some");
+            tried.push(remote);
+            addresses.failed(remote);
+            addresses.resolved(name());
+        }
+        assert_eq!(tried, [1, 2, 3, 1].map(address));
     }
 }

@@ -1,22 +1,32 @@
 //! The request is a connection: each sample is one, made when it is due and closed in order, with a TLS handshake or
 //! without. It is open loop like the others: a SYN that is lost holds up none of the next.
 //!
-//! [`Dialer`] is one path's. Each of its links has a place of its own, from the probe's first free one on.
+//! [`Dialer`] is one path's. Each of its links has a place of its own, from the probe's first free one on. Its parts: `trial`
+//! finds an address that answers before the schedule begins, `hanging` looks after connections that get no answer, `unmade`
+//! counts those that this host could not begin.
+
+mod hanging;
+mod trial;
+mod unmade;
 
 use crate::cause::ClosingCause;
 use crate::event::{EventKind, Evidence, TcpInfo};
 use crate::probe::context::Context;
 use crate::probe::io::{ErrorSource, LinkId, NetError, Output, Purpose};
 use crate::probe::path::Path;
+use crate::probe::policy::reconnect::{PAUSED_NS, READ_WITHIN_NS, limit_ns};
 use crate::probe::settings::Request;
 use crate::probe::timers::Timer;
 use crate::probe::usual::Waited;
 use crate::probe::words::connect_advice;
 use crate::sample::{Flags, Sample};
 use crate::schedule::Schedule;
+use hanging::Hanging;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use trial::Trial;
+use unmade::Unmade;
 
 /// Connections of a path being made or closed at one time; those that fall due meanwhile wait, and are given up like
 /// samples that found a full send buffer.
@@ -40,6 +50,8 @@ struct Dial {
     /// When it was all that it is made for, and is being closed.
     done_ns: Option<u64>,
     info: Option<TcpInfo>,
+    /// It is no sample: it tries an address.
+    is_trial: bool,
 }
 
 /// See the module.
@@ -55,6 +67,9 @@ pub(in crate::probe) struct Dialer {
     warm_up_left: u64,
     drain_ns: Option<u64>,
     over: bool,
+    trial: Trial,
+    hanging: Hanging,
+    unmade: Unmade,
 }
 
 impl Dialer {
@@ -69,6 +84,9 @@ impl Dialer {
             warm_up_left: cx.settings.warm_up,
             drain_ns: None,
             over: false,
+            trial: Trial::default(),
+            hanging: Hanging::default(),
+            unmade: Unmade::default(),
         }
     }
 
@@ -88,7 +106,8 @@ impl Dialer {
 
     /// Whether a connection that was begun before this moment is not made yet.
     pub(in crate::probe) fn owes_since(&self, sent_before: u64) -> bool {
-        self.dials.values().any(|dial| dial.done_ns.is_none() && dial.sent_ns < sent_before)
+        let owed = |dial: &Dial| !dial.is_trial && dial.done_ns.is_none() && dial.sent_ns < sent_before;
+        self.dials.values().any(owed)
     }
 
     pub(in crate::probe) fn has_begun(&self) -> bool {
@@ -113,7 +132,7 @@ impl Dialer {
             path.give_up_because(error.clone(), cx);
             self.over = true;
         }
-        self.refused(now, None, None, error, retry_in_ns, path, cx);
+        self.refused(now, None, (None, error, false), retry_in_ns, path, cx);
     }
 
     pub(in crate::probe) fn begin(
@@ -146,6 +165,7 @@ impl Dialer {
             }
             let Some(due_ns) = schedule.take(now) else { break };
             self.dial(due_ns, now, remote, cx);
+            self.look_by(now.saturating_add(path.stall_threshold_ns(cx)), cx);
         }
         match self.schedule.as_ref().and_then(Schedule::next_due_ns) {
             Some(due) => cx.timers.set(due, Timer::Due, self.path),
@@ -154,25 +174,19 @@ impl Dialer {
     }
 
     fn dial(&mut self, due_ns: u64, now: u64, remote: SocketAddr, cx: &mut Context) {
-        let link = LinkId::none_yet(self.base + self.path + self.stride * self.next);
-        self.next += 1;
         let connection = cx.worker.next_connection(self.path);
         let flags = if self.warm_up_left > 0 { Flags::WARM_UP } else { Flags::default() };
         self.warm_up_left = self.warm_up_left.saturating_sub(1);
-        let dial = Dial {
-            connection,
-            remote,
-            due_ns,
-            sent_ns: now,
-            flags,
-            local: String::new(),
-            established_ns: None,
-            done_ns: None,
-            info: None,
-        };
-        self.dials.insert(link, dial);
+        let dial = Dial { connection, due_ns, flags, ..Dial::to(remote, now) };
         let tls = cx.settings.request == Request::Connect { tls: true };
-        let (path, purpose) = (self.path, Purpose::Sample { tls });
+        self.connect(dial, tls, cx);
+    }
+
+    fn connect(&mut self, dial: Dial, tls: bool, cx: &mut Context) {
+        let link = LinkId::none_yet(self.base + self.path + self.stride * self.next);
+        self.next += 1;
+        let (path, remote, purpose) = (self.path, dial.remote, Purpose::Sample { tls });
+        self.dials.insert(link, dial);
         cx.emit(Output::Connect { link, path, remote, purpose });
     }
 
@@ -180,8 +194,9 @@ impl Dialer {
     pub(in crate::probe) fn connecting(&mut self, link: LinkId, since_ns: u64, cx: &mut Context) {
         let Some(dial) = self.dials.get_mut(&link) else { return };
         dial.sent_ns = since_ns;
-        // Without such a policy, as long as the kernel tries.
-        if let Some(limit) = cx.settings.give_up_ns {
+        // Without such a policy, a sample lasts as long as the kernel tries.
+        let trial_ns = dial.is_trial.then(|| limit_ns(cx.settings.timeout_ns));
+        if let Some(limit) = cx.settings.give_up_ns.or(trial_ns) {
             cx.timers.set(since_ns.saturating_add(limit), Timer::DialLimit, link.place);
         }
     }
@@ -199,7 +214,9 @@ impl Dialer {
         let Some(dial) = self.dials.get_mut(&link) else { return };
         (dial.local, dial.established_ns, dial.info) = (local, Some(now), kernel);
         path.addresses.worked(dial.remote);
-        if cx.settings.request == (Request::Connect { tls: false }) {
+        if dial.is_trial {
+            self.trial_answered(now, link, cx);
+        } else if cx.settings.request == (Request::Connect { tls: false }) {
             self.done(now, link, path, cx);
         }
     }
@@ -209,6 +226,7 @@ impl Dialer {
         let Some(dial) = self.dials.get_mut(&link) else { return };
         let Some(established_ns) = dial.established_ns else { return };
         dial.done_ns = Some(now);
+        self.hanging.answered(now);
         let rtt_ns = now.saturating_sub(dial.sent_ns);
         let mut flags = dial.flags;
         if rtt_ns > cx.settings.timeout_ns {
@@ -236,7 +254,11 @@ impl Dialer {
         };
         path.resolved_sample(now, &sample, Some(Waited::for_itself(rtt_ns)), false);
         cx.sample(self.path, sample);
-        // Our FIN. The peer's is waited for: a socket that is closed with bytes unread (a greeting) would send a RST.
+        self.shut_down(now, link, cx);
+    }
+
+    /// Our FIN. The peer's is waited for: a socket that is closed with bytes unread (a greeting) would send a RST.
+    fn shut_down(&self, now: u64, link: LinkId, cx: &mut Context) {
         cx.emit(Output::Shutdown { link });
         cx.timers.set(now + CLOSING_NS, Timer::DialClosing, link.place);
     }
@@ -256,10 +278,11 @@ impl Dialer {
         }
         let Some(dial) = self.dials.remove(&link) else { return };
         cx.emit(Output::Close { link });
+        let local = error.is_local();
         let advice = match error.source {
             ErrorSource::Tls => error.text.clone(),
             // What is timed here is whatever server is meant to listen there.
-            _ if error.kind == ErrorKind::ConnectionRefused => {
+            _ if error.kind == ErrorKind::ConnectionRefused && !local => {
                 format!(
                     "{} refused the connection: nothing listens there, or something rejects it",
                     path.target()
@@ -267,32 +290,53 @@ impl Dialer {
             }
             _ => connect_advice(path.target(), Some(dial.remote), error),
         };
-        cx.sample(self.path, dial.row(dial.flags | Flags::UNANSWERED, cx));
-        cx.end.refused = Some(advice.clone());
-        path.addresses.failed(dial.remote);
+        let told = (error.errno, advice.clone(), local);
+        if dial.is_trial {
+            return self.trial_failed(now, &dial, told, path, cx);
+        }
+        if local {
+            // Nothing was sent: it is no sample, and says nothing of the address.
+            self.unmade.add(dial.due_ns);
+            cx.end.local = Some(advice);
+        } else {
+            cx.sample(self.path, dial.row(dial.flags | Flags::UNANSWERED, cx));
+            cx.end.refused = Some(advice);
+            if self.hanging.is_news(dial.sent_ns) {
+                path.addresses.failed(dial.remote);
+            }
+        }
         let next_due = self.schedule.as_ref().and_then(Schedule::next_due_ns);
         let next_ns = next_due.filter(|_| self.drain_ns.is_none()).map(|due| due.saturating_sub(now));
-        self.refused(now, Some(dial.remote), error.errno, advice, next_ns, path, cx);
-        if next_ns.is_some() {
+        self.refused(now, Some(&dial), told, next_ns, path, cx);
+        if next_ns.is_some() && !local {
             path.refresh_addresses(now, cx);
         }
         self.one_ended(now, path, cx);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one event")]
+    /// Tells of an attempt that failed: its number, what went wrong, and whether this host did.
     fn refused(
         &self,
         now: u64,
-        remote: Option<SocketAddr>,
-        errno: Option<i32>,
-        error: String,
+        dial: Option<&Dial>,
+        (errno, error, local): (Option<i32>, String, bool),
         retry_in_ns: Option<u64>,
         path: &mut Path,
         cx: &mut Context,
     ) {
-        path.refused();
-        let (target, remote) = (path.target().to_owned(), remote.map(|remote| remote.to_string()));
-        let kind = EventKind::ConnectionRefused { target, remote, errno, error, retry_in_ns, lane: None };
+        path.refused(now, local, cx);
+        let (target, remote) = (path.target().to_owned(), dial.map(|dial| dial.remote.to_string()));
+        let waited_ns = dial.filter(|dial| !dial.is_trial).map(|dial| now.saturating_sub(dial.sent_ns));
+        let kind = EventKind::ConnectionRefused {
+            target,
+            remote,
+            errno,
+            error,
+            retry_in_ns,
+            waited_ns,
+            local,
+            lane: None,
+        };
         cx.event(now, Some(self.path), None, kind);
     }
 
@@ -311,6 +355,9 @@ impl Dialer {
         }
         let Some(dial) = self.dials.remove(&link) else { return };
         cx.emit(Output::Close { link });
+        if dial.is_trial {
+            return self.one_ended(now, path, cx);
+        }
         let age_ns = now.saturating_sub(dial.done_ns.unwrap_or(now));
         let (error, tcp) = (error.map(|e| e.text.clone()), dial.info);
         let (sent, answered, last_answered_seq) = (1, 1, Some(0));
@@ -330,15 +377,32 @@ impl Dialer {
     }
 
     fn one_ended(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        if self.dials.is_empty() && self.drain_ns.is_some() {
-            self.over = true;
+        if self.drain_ns.is_some() {
+            self.tell_unmade(now, cx);
+            self.over |= self.dials.is_empty();
         } else if self.dials.len() + 1 == AT_ONCE {
             self.dial_due(now, path, cx);
         }
     }
 
+    /// The time of a connection is up. Where this host did not run meanwhile, what came is read first.
+    pub(in crate::probe) fn limit(
+        &mut self,
+        at: u64,
+        now: u64,
+        link: LinkId,
+        path: &mut Path,
+        cx: &mut Context,
+    ) {
+        if now.saturating_sub(at) < PAUSED_NS {
+            self.late(now, link, path, cx);
+        } else {
+            cx.timers.set(now + READ_WITHIN_NS, Timer::DialLimit, link.place);
+        }
+    }
+
     /// A connection has taken too long to be made. One that was made in time has another limit.
-    pub(in crate::probe) fn late(&mut self, now: u64, link: LinkId, path: &mut Path, cx: &mut Context) {
+    fn late(&mut self, now: u64, link: LinkId, path: &mut Path, cx: &mut Context) {
         match self.dials.get(&link).map(|dial| (dial.done_ns, dial.established_ns)) {
             Some((None, Some(_))) => {
                 let text = format!(
@@ -369,12 +433,19 @@ impl Dialer {
         }
     }
 
-    /// Once a second: dues that have waited for room for too long.
-    pub(in crate::probe) fn tick(&mut self, now: u64, cx: &mut Context) {
+    /// Once a second: dues that have waited for room for too long, and room where all of it is taken by those without an answer.
+    pub(in crate::probe) fn tick(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
         if self.drain_ns.is_none() && self.dials.len() >= AT_ONCE {
             let overdue = self.schedule.as_mut().and_then(|schedule| schedule.skip_overdue(now));
             cx.skipped(now, self.path, None, overdue, "blocked");
+            let begun_by = now.saturating_sub(limit_ns(cx.settings.timeout_ns));
+            let hangs = |dial: &Dial| dial.done_ns.is_none() && dial.sent_ns < begun_by;
+            let hanging = self.dials.iter().filter(|(_, dial)| hangs(dial)).map(|(&link, _)| link);
+            for link in hanging.collect::<Vec<_>>() {
+                self.late(now, link, path, cx);
+            }
         }
+        self.tell_unmade(now, cx);
     }
 
     /// No more are made, and what fell due before is told as not made; what is being made is given up then.
@@ -382,6 +453,7 @@ impl Dialer {
         let given_up = self.schedule.as_mut().and_then(|schedule| schedule.skip_unconnected(now));
         let reason = if self.dials.len() < AT_ONCE { "late" } else { "blocked" };
         cx.skipped(now, self.path, None, given_up, reason);
+        self.tell_unmade(now, cx);
         let at_ns = now.saturating_add(linger_ns);
         self.drain_ns = Some(self.drain_ns.map_or(at_ns, |before| before.min(at_ns)));
         if self.dials.is_empty() {
@@ -401,6 +473,7 @@ impl Dialer {
                 self.late(now, link, path, cx);
             }
         }
+        self.tell_unmade(now, cx);
         self.over = true;
     }
 
@@ -433,6 +506,22 @@ impl Dialer {
 }
 
 impl Dial {
+    /// One to this address that begins now, without a number.
+    fn to(remote: SocketAddr, now: u64) -> Self {
+        Self {
+            connection: 0,
+            remote,
+            due_ns: now,
+            sent_ns: now,
+            flags: Flags::default(),
+            local: String::new(),
+            established_ns: None,
+            done_ns: None,
+            info: None,
+            is_trial: false,
+        }
+    }
+
     fn row(&self, flags: Flags, cx: &Context) -> Sample {
         Sample {
             connection: self.connection,

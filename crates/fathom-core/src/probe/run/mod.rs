@@ -282,6 +282,7 @@ impl Probe {
             return;
         }
         self.roles.open_waiting(now, &mut self.cx);
+        self.roles.dial_found(now, &mut self.grid, &mut self.cx);
         let end = &mut self.cx.end;
         if end.fatal.is_none() && !end.given_up.is_empty() && end.given_up.len() >= self.roles.own_paths() {
             // None is left: that is why the run ends.

@@ -194,12 +194,22 @@ impl Roles {
 
     /// Makes the connections of a path's schedule, which begins with its name's resolution.
     pub(super) fn dial(&mut self, p: usize, now: u64, grid: &mut Grid, cx: &mut Context) {
-        if self.dialers[p].has_begun() || self.dialers[p].is_done() || cx.stopping {
+        let (dialer, path) = (&mut self.dialers[p], &mut self.paths[p]);
+        if dialer.has_begun() || dialer.is_done() || cx.stopping || dialer.awaits_address(now, path, cx) {
             return;
         }
         let schedule = grid.schedule(p, self.paths.len(), now, cx);
         self.paths[p].begin(now, cx);
         self.dialers[p].begin(schedule, now, &mut self.paths[p], cx);
+    }
+
+    /// Makes the connections of each path that waited for an address that answers, and has one.
+    pub(super) fn dial_found(&mut self, now: u64, grid: &mut Grid, cx: &mut Context) {
+        for p in 0..self.dialers.len() {
+            if self.dialers[p].has_address() {
+                self.dial(p, now, grid, cx);
+            }
+        }
     }
 
     /// Whether a path's schedule may begin: each of its lanes is connected, or one is and the others are not waited for.
@@ -237,12 +247,13 @@ impl Roles {
                 self.dialers[index].dial_due(now, &mut self.paths[index], cx);
             }
             Timer::DialDrain => self.dialers[index].drained(now, &mut self.paths[index], cx),
+            Timer::DialLook => self.dialers[index].look(at, now, &mut self.paths[index], cx),
             Timer::DialLimit | Timer::DialClosing => {
                 let link = LinkId::none_yet(index);
                 let p = Dialer::path_of(link, self.lanes.len() + self.paths.len(), self.paths.len());
                 let (dialer, path) = (&mut self.dialers[p], &mut self.paths[p]);
                 match timer {
-                    Timer::DialLimit => dialer.late(now, link, path, cx),
+                    Timer::DialLimit => dialer.limit(at, now, link, path, cx),
                     _ => dialer.closing_late(now, link, path, cx),
                 }
             }
@@ -267,7 +278,7 @@ impl Roles {
             sent[p].extend(lane.owes_since(sent_before, cx.settings.transport));
         }
         for (dialer, path) in self.dialers.iter_mut().zip(&mut self.paths) {
-            dialer.tick(now, cx);
+            dialer.tick(now, path, cx);
             if !dialer.has_begun() && !dialer.is_done() {
                 // A name that did not resolve at all.
                 path.refresh_addresses(now, cx);

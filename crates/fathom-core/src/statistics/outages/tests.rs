@@ -14,6 +14,10 @@ fn opening(at_s: u64) -> Event {
 }
 
 fn refused(at_s: u64) -> Event {
+    failed(at_s, None, false)
+}
+
+fn failed(at_s: u64, waited_s: Option<u64>, local: bool) -> Event {
     let (target, error) = ("t".to_owned(), "refused".to_owned());
     let kind = EventKind::ConnectionRefused {
         target,
@@ -21,9 +25,23 @@ fn refused(at_s: u64) -> Event {
         errno: None,
         error,
         retry_in_ns: Some(S),
+        waited_ns: waited_s.map(|s| s * S),
+        local,
         lane: Some(0),
     };
     event(at_s, None, kind)
+}
+
+fn unanswered(at_s: u64, waited_s: u64) -> Event {
+    let (target, remote) = ("t".to_owned(), "10.0.0.9:7".to_owned());
+    let (attempts, waited_ns, latest_waited_ns) = (2, waited_s * S, S);
+    let kind = EventKind::ConnectionUnanswered { target, remote, attempts, waited_ns, latest_waited_ns };
+    event(at_s, None, kind)
+}
+
+fn spans(outages: &Outages) -> Vec<(u64, u64, bool)> {
+    let span = |outage: &Outage| (outage.began_ns / S, outage.lasted_ns(99 * S) / S, outage.local);
+    outages.all().iter().map(span).collect()
 }
 
 /// A datagram socket.
@@ -82,10 +100,7 @@ fn outage_spans_last_byte_to_answering_connection() {
     let end = Some(OutageEnd { connection: Some(1), at_ns: 15 * S, uncertain_ns: 4 * S });
     let began_at = Timestamp::from_second(7).unwrap();
     let cause = Some(ClosingCause::Reset);
-    assert_eq!(
-        outages.all(),
-        [Outage { connection: Some(0), cause, began_at, began_ns: 7 * S, end, goes_on: false }]
-    );
+    assert_eq!(outages.all(), [Outage { connection: Some(0), cause, end, ..Outage::since(began_at, 7 * S) }]);
     assert_eq!((outages.current(), outages.lost_for_good()), (None, None));
     assert_eq!(outages.all()[0].lasted_ns(99 * S), 8 * S);
 }
@@ -188,4 +203,46 @@ fn unused_connection_is_not_an_outage() {
     assert_eq!(spans(3 * S), [(Some(0), 9, 2), (Some(1), 14, 1)]);
     // What accepts and closes at once, as a proxy before a dead server does, was not there.
     assert_eq!(spans(S / 1_000), [(Some(0), 9, 6)]);
+}
+
+/// "Not over after 0ns", of attempts that had hung for two minutes; and one that failed late, after others were made, began another.
+#[test]
+fn outage_begins_with_first_failed_attempt() {
+    let hung = told(&[opened(5, 0), unanswered(12, 2), unanswered(18, 8), opened(20, 1)]);
+    assert_eq!(spans(&hung), [(10, 10, false)]);
+    let outage = &hung.all()[0];
+    assert_eq!(outage.remote.as_deref(), Some("10.0.0.9:7"));
+    assert_eq!(
+        outage.end.map(|end| end.uncertain_ns),
+        Some(3 * S),
+        "the latest had waited for a second at 18"
+    );
+    let failed_alone = told(&[opened(5, 0), failed(50, Some(40), false)]);
+    assert_eq!(spans(&failed_alone), [(10, 89, false)]);
+    let late = told(&[opened(5, 0), unanswered(12, 2), opened(20, 1), failed(50, Some(40), false)]);
+    assert_eq!(spans(&late), [(10, 10, false)], "a connection was made since it was begun");
+}
+
+/// This host's own failures have outages of their own; together they cover the same time.
+#[test]
+fn local_and_remote_outages_stay_apart() {
+    let outages = told(&[
+        opened(1, 0),
+        closed(10, 0, ClosingCause::Reset, 9, Some(2)),
+        failed(11, Some(0), true),
+        failed(13, Some(0), true),
+        refused(15),
+        refused(16),
+        opened(20, 1),
+    ]);
+    assert_eq!(spans(&outages), [(8, 3, false), (11, 4, true), (15, 5, false)]);
+    assert!(outages.all().iter().all(|outage| outage.connection == Some(0)), "the same one is missing");
+    assert!(outages.lost_for_good().is_none());
+    let lost = told(&[
+        opened(1, 0),
+        closed(10, 0, ClosingCause::Reset, 9, Some(2)),
+        opening(11),
+        failed(11, None, true),
+    ]);
+    assert!(lost.lost_for_good().is_some_and(|outage| outage.local));
 }

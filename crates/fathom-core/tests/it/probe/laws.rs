@@ -3,6 +3,7 @@
 //! is due, what is told of connections that are gone changes nothing, and equal seeds give equal runs.
 
 mod script;
+mod setups;
 
 use crate::chance::{is_many, runs};
 use crate::world::{Fault, MS, Outcome, Random, S, SILENCE_NS, START, World};
@@ -213,10 +214,12 @@ fn check(seed: u64, seen: &Mutex<BTreeMap<&'static str, u64>>) {
             let paused = script.faults.iter().any(|(_, fault)| matches!(fault, Fault::LocalPause(_)));
             check_dues(&script, &outcome);
             check_wakes(&script, &outcome);
+            setups::check_local(&script, &outcome);
             if !paused {
                 check_claims(&script, &outcome);
                 check_stops(&script, &outcome);
                 check_silences(&script, &outcome);
+                setups::check_outages(&script, &outcome);
             }
             let recovered = check_recovery(&script, &outcome);
             count(&script, &outcome, recovered, seen);
@@ -280,6 +283,11 @@ fn count(script: &Script, outcome: &Outcome, recovered: bool, seen: &Mutex<BTree
         ("stops", script.stops.len() == 1),
         ("second stops", script.stops.len() > 1),
         ("connections that are samples", matches!(script.speech, Speech::Connect(_))),
+        ("attempts that hang", met(&|kind| matches!(kind, EventKind::ConnectionUnanswered { .. }))),
+        (
+            "attempts that fail here",
+            met(&|kind| matches!(kind, EventKind::ConnectionRefused { local: true, .. })),
+        ),
         ("failed handshakes", outcome.end.refused.as_deref().is_some_and(|error| error.contains("TLS"))),
         ("losses told", met(&|kind| matches!(kind, EventKind::LossAttributed { .. }))),
         (

@@ -1,5 +1,6 @@
 //! What a driver does: it does what the probe asks for, in order, and tells what came of it.
 
+use super::faults::no_port;
 use super::flow::{BUFFER, Flow, Stage};
 use super::{SILENCE_NS, START, World, toy};
 use fathom_core::clock::Anchor;
@@ -94,6 +95,9 @@ impl World {
     fn connect(&mut self, link: LinkId, path: usize, remote: SocketAddr, purpose: Purpose) {
         let (now, one_way) = (self.now, self.one_way());
         self.probe.handle(now, Input::Connecting { link, since_ns: now });
+        if now < self.no_ports_until && !self.is_udp() {
+            return self.refuse_to_begin(link, purpose);
+        }
         let refused = now < self.refuse_until
             || now < self.listens_ns + START.mono_ns
             || self.dead.contains(&remote)
@@ -102,6 +106,13 @@ impl World {
         self.refused_first = self.refused_first.saturating_sub(1);
         let refused = refused || at_once;
         let ready_ns = now + if at_once { one_way } else { 2 * one_way };
+        if let Some((address, _, moves)) = self.goes_silent.take_if(|(_, at, _)| now >= *at) {
+            self.silent.push(address);
+            if moves {
+                self.addresses = vec![SocketAddr::from(([10, 0, 0, 7], 7007))];
+            }
+        }
+        let ready_ns = if self.silent.contains(&remote) { u64::MAX } else { ready_ns };
         let stage =
             if self.is_udp() { Stage::Open } else { Stage::Connecting { ready_ns, refused, began_ns: now } };
         let before = self.flows.insert(link, Flow::new(stage, purpose, now));
@@ -111,6 +122,12 @@ impl World {
         if self.is_udp() {
             self.opened(link);
         }
+    }
+
+    /// This host has no port for a connection. The probe lets go of it at once.
+    fn refuse_to_begin(&mut self, link: LinkId, purpose: Purpose) {
+        self.flows.insert(link, Flow::new(Stage::Open, purpose, self.now));
+        self.probe.handle(self.now, Input::ConnectFailed { link, error: no_port() });
     }
 
     /// Tells that a connection is established. What the probe asks for then is done by whoever called.

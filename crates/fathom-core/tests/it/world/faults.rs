@@ -40,6 +40,13 @@ pub(crate) enum Fault {
     NameMoves,
     /// Handshakes of TLS fail for so long.
     TlsBad(u64),
+    /// The probe's host has no port for new connections for so long.
+    NoPorts(u64),
+}
+
+/// What a kernel without a free port says of `connect`.
+pub(super) fn no_port() -> NetError {
+    NetError { source: ErrorSource::ThisHost, ..NetError::of_kind(ErrorKind::AddrNotAvailable) }
 }
 
 impl World {
@@ -103,6 +110,7 @@ impl World {
                 }
             }
             Fault::TlsBad(duration) => self.tls_bad_until = now + duration,
+            Fault::NoPorts(duration) => self.no_ports_until = now + duration,
         }
     }
 

@@ -101,6 +101,13 @@ impl Links {
         self.at(id.place).filter(|link| link.id == id)
     }
 
+    /// Those of a path that carry samples one after another, and the address here that each came from.
+    pub(super) fn of_path(&self, path: usize) -> impl Iterator<Item = (LinkId, IpAddr)> {
+        let carries = move |link: &&Link| link.path == path && link.purpose == Purpose::Samples;
+        let all = self.fixed.iter().flatten().filter(carries);
+        all.filter_map(|link| Some((link.id, link.socket.local_address()?.ip())))
+    }
+
     pub(super) fn put(&mut self, link: Link) {
         match self.fixed.get_mut(link.id.place) {
             Some(slot) => *slot = Some(link),
@@ -126,11 +133,15 @@ impl Socket {
     }
 
     pub(super) fn local(&self) -> String {
-        let local: io::Result<SocketAddr> = match self {
-            Self::Tcp(s) => s.local_addr(),
-            Self::Udp(s) => s.local_addr(),
-        };
-        local.map_or_else(|_| String::new(), |local| local.to_string())
+        self.local_address().map_or_else(String::new, |local| local.to_string())
+    }
+
+    /// Address and port here.
+    pub(super) fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(s) => s.local_addr().ok(),
+            Self::Udp(s) => s.local_addr().ok(),
+        }
     }
 
     /// Whether the kernel gave it its own target as its source: where the target's port is one of those that this host

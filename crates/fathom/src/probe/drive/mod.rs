@@ -31,11 +31,14 @@ use link::{Link, Links, News, Socket, Stage};
 use mio::{Interest, Token};
 use pauses::Pauses;
 use settled::Settled;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::sync::mpsc::Receiver;
 use wait::PollBudget;
+
+/// A wake-up that comes so late shows that this host did not run.
+const NOT_RUN_NS: u64 = 50_000_000;
 
 pub(super) struct Driver<'a> {
     config: &'a Config,
@@ -189,8 +192,10 @@ impl<'a> Driver<'a> {
     /// Has what is due done, as far as one turn goes: the time, and whether more is due.
     fn wake(&mut self) -> (u64, bool) {
         let now = mono_ns();
-        if self.probe.next_wake().is_none_or(|at| at > now) {
-            return (now, false);
+        let Some(at) = self.probe.next_wake().filter(|at| *at <= now) else { return (now, false) };
+        if now - at >= NOT_RUN_NS {
+            // What is judged now, is judged by that.
+            self.tell_pauses(now);
         }
         if let Some(load) = &self.load {
             let (sent, echoed) = load.count();
@@ -263,6 +268,7 @@ impl<'a> Driver<'a> {
             self.read_rest(link);
             let now = mono_ns();
             self.tell_pauses(now);
+            self.tell_address_gone(now, link);
             let error = match self.links.get_mut(link) {
                 Some(link) => {
                     link.broken = false;
@@ -351,10 +357,32 @@ impl<'a> Driver<'a> {
         reactor.registry().register(socket.source(), Token(id.place), both)
     }
 
+    /// Tells the probe where this host no longer has the address that a connection came from.
+    pub(super) fn tell_address_gone(&mut self, now: u64, id: LinkId) {
+        let local = self.links.get_mut(id).and_then(|link| link.socket.local_address());
+        if local.is_some_and(|local| !socket::has_address(local.ip())) {
+            self.probe.handle(now, Input::AddressGone { link: id });
+        }
+    }
+
+    /// The same of all connections of a path: one of them is silent, which may be this host's own doing.
+    fn tell_addresses_gone(&mut self, path: usize) {
+        let now = mono_ns();
+        let mut gone: BTreeMap<IpAddr, bool> = BTreeMap::new();
+        for (link, local) in self.links.of_path(path).collect::<Vec<_>>() {
+            if *gone.entry(local).or_insert_with(|| !socket::has_address(local)) {
+                self.probe.handle(now, Input::AddressGone { link });
+            }
+        }
+    }
+
     /// Begins to connect.
     fn connect(&mut self, id: LinkId, path: usize, remote: SocketAddr, purpose: Purpose) {
         let (source, dscp) = (self.config.source, self.config.dscp);
         let keep_icmp = purpose == Purpose::Canary;
+        if keep_icmp {
+            self.tell_addresses_gone(path);
+        }
         let since_ns = mono_ns();
         let begun = match self.config.transport {
             Transport::Udp => socket::connect_udp_with(remote, source, dscp, keep_icmp).map(Socket::Udp),

@@ -87,6 +87,7 @@ impl Driver<'_> {
                 }
                 Err(e) => {
                     let error = link.net_error(&e);
+                    self.tell_address_gone(mono_ns(), id);
                     self.tell_from_network(mono_ns(), Input::Broken { link: id, error });
                 }
             }

@@ -30,6 +30,7 @@ const FAULTS: &[Fault] = &[
     ("ICMP net unreachable", icmp_net_unreachable),
     ("ICMP admin prohibited", icmp_admin_prohibited),
     ("no route on the probe's host", no_route_here),
+    ("own address gone", own_address_gone),
 ];
 
 pub(super) fn reflector_exits() {
@@ -218,9 +219,26 @@ fn no_route_here() {
     on(&run.site.net.probe, &format!("ip route add unreachable {}", run.site.target.ip()));
     run.wait_for_closing();
     let (events, _) = run.end();
-    assert_closed(&events, "timed_out", "path_down", "no_route");
+    assert_closed(&events, "timed_out", "local", "no_route");
     let tcp = &of_kind(&events, "connection.closed")[0]["evidence"]["tcp"];
     assert!(tcp["unacked"] == 0 && tcp["notsent_bytes"].as_u64() > Some(0), "nothing was sent: {tcp}");
+}
+
+/// A fresh connection works, from another address of this host: the flow was taken for forgotten.
+fn own_address_gone() {
+    let run = Run::start(Site::routed(), SOON);
+    for line in [
+        "sysctl -qw net.ipv4.conf.cable.promote_secondaries=1",
+        "ip address add 10.78.1.2/24 dev cable",
+        "ip route replace default via 10.78.1.254 src 10.78.1.2",
+        "ip address del 10.78.1.1/24 dev cable",
+    ] {
+        on(&run.site.net.probe, line);
+    }
+    run.wait_for_closing();
+    let (events, _) = run.end();
+    let explained = explanations(&events, "closing")[0];
+    assert_eq!([&explained["verdict"], &explained["confidence"]], ["local", "high"], "{explained}");
 }
 
 mod acceptance {

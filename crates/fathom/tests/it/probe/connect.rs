@@ -1,9 +1,10 @@
 //! `fathom probe --connect`: connections as samples, against listeners that are no reflectors.
 
-use crate::support::needs;
+use crate::support::net::Net;
 use crate::support::probe::{Probe, assert_sound, fathom};
 use crate::support::reflector::{Echo, Reflector, Xinetd};
 use crate::support::rows::{Row, UNANSWERED, WARM_UP, events, has_kind, of_kind, rows};
+use crate::support::{FATHOM, faults, needs, needs_root};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -319,4 +320,65 @@ fn invalid_connect_options_are_rejected() {
         assert!(outcome.err.contains(part), "{options}: {}", outcome.err);
     }
     assert_eq!(std::fs::read_dir(home.path()).expect("a directory").count(), 0, "nothing is left behind");
+}
+
+/// "Availability 25 %, is its server still there?", of a host with ten ports.
+#[test]
+fn missing_source_ports_are_local() {
+    if !needs_root() {
+        return;
+    }
+    let net = Net::new();
+    let target = net.reflector_v4();
+    let _reflector = faults::Reflector::start(&net.reflector, target);
+    faults::on(&net.probe, "sysctl -q -w net.ipv4.ip_local_port_range=40000:40009");
+    let home = home();
+    let options = "--connect --every 10ms --count 15 --json --quiet --record r";
+    let out = Probe::start_on(&net.probe, home.path(), &format!("{target} {options}")).finish();
+    assert_eq!(out.code(), 1, "{}", out.err);
+    assert!(
+        out.err.contains("this host has no free source port") && !out.err.contains("still there"),
+        "{}",
+        out.err
+    );
+    let summary = &out.objects()[0];
+    assert_eq!((&summary["samples"], &summary["answered"]), (&10.into(), &10.into()));
+    assert_eq!((&summary["availability"], &summary["not_sent_by"]["local"]), (&1.0.into(), &5.into()));
+    assert_eq!((&summary["local"]["not_sent"], &summary["outages"][0]["local"]), (&5.into(), &true.into()));
+    assert_sound(&home.path().join("r"));
+    let read = fathom(home.path(), &["recording", "summary", "r", "--json"]).summary();
+    for field in ["samples", "availability", "not_sent_by", "outages"] {
+        assert_eq!(read[field], summary[field], "{field}");
+    }
+    let story = fathom(home.path(), &["recording", "explain", "r"]).out;
+    assert!(story.contains("Verdict: local"), "{story}");
+}
+
+/// A name whose first address is silent: not one connection was made, and `fathom limits` refused to search.
+#[test]
+fn second_address_serves_setup_modes() {
+    if !needs_root() {
+        return;
+    }
+    let net = Net::new();
+    let target = net.reflector_v4();
+    let _reflector = faults::Reflector::start(&net.reflector, target);
+    // Nothing answers for its hardware address, which takes longer to be known than this lasts.
+    let silent = net.v4(99);
+    faults::on(&net.probe, &format!("ip neighbour add {silent} lladdr 02:00:00:00:00:99 dev cable"));
+    let home = home();
+    let hosts = format!("{silent} db.fc.example\n{} db.fc.example\n", target.ip());
+    std::fs::write(home.path().join("hosts"), hosts).expect("a file");
+    let fathom = |arguments: &str| {
+        let bind = "mount --bind hosts /etc/hosts && exec \"$@\"";
+        let mut command = net.probe.command("unshare");
+        command.args(["-m", "sh", "-c", bind, "sh", FATHOM]).args(arguments.split_whitespace());
+        Probe::spawn(command.current_dir(home.path())).finish()
+    };
+    let target = "db.fc.example:7007";
+    let out =
+        fathom(&format!("probe {target} --connect --every 10ms --count 10 --give-up 1s --json --quiet"));
+    let summary = out.summary();
+    assert_eq!((&summary["samples"], &summary["answered"]), (&10.into(), &10.into()), "{summary}");
+    assert_eq!(summary["outages"][0]["remote"], format!("{silent}:7007"), "{summary}");
 }

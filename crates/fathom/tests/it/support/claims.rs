@@ -119,7 +119,8 @@ fn check(line: &Value, events: &Events) {
         facts.iter().any(|fact| fact.as_str().is_some_and(|fact| fact.contains(words)))
     };
     let observed = recorded.iter().any(|event| match (verdict, event["fresh"].as_str()) {
-        ("path_down", Some("no_route")) => true,
+        ("path_down" | "local", Some("no_route")) => true,
+        ("local", _) => states(event, "no longer had the address"),
         // A refusal may be of something before the host: only who it is that answers now shows that another is gone.
         ("peer_down", _) => states(event, "another process"),
         ("idle_expired", _) => said(event, "closed_idle"),

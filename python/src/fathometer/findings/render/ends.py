@@ -23,6 +23,7 @@ VERDICTS: Final = {
     "peer_down": "the reflector was down",
     "peer_paused": "the reflector did not run",
     "local_paused": "this host did not run",
+    "local": "this host could not send: no port, no descriptor, no address or no route of its own",
     "delayed": "a queue or a slower path held echoes up",
     "unknown": "why is not known",
 }
@@ -117,10 +118,14 @@ def _ways(one: Fact) -> str:
 @finding("refused", 60)
 def _refused(f: Finding) -> str:
     attempts = int(f.quantities["attempts"].value)
+    hanging = int(f.quantities["hanging"].value) if "hanging" in f.quantities else 0
     when = f"at {moment(f.from_ns or 0)}"
-    if attempts > 1:
+    if attempts + hanging > 1:
         when = f"between {moment(f.from_ns or 0)} and {moment(f.to_ns or 0)}"
-    return f"{count(attempts, 'attempt')} to connect failed {when}"
+    if not attempts:
+        return f"no new connection was made {when}: {count(hanging, 'attempt')} had no answer"
+    where = " in this host, which sent nothing" if f.cause == "local" else ""
+    return f"{count(attempts, 'attempt')} to connect failed{where} {when}"
 
 
 @finding("without answers", 58)

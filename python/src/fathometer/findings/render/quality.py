@@ -93,6 +93,7 @@ REASONS = {
     "late": "this process did not run in time",
     "blocked": "the connection took no more data",
     "unconnected": "there was no connection",
+    "local": "this host could not connect",
 }
 
 

@@ -18,6 +18,7 @@ NAMES: Final = {
     "flow loss": "flow forgotten",
     "idle limit": "idle limit",
     "outage": "outage",
+    "local fault": "fault of this host",
     "end": "end of a connection",
     "shift": "shift",
     "coincidence": "coincidence",
@@ -41,6 +42,7 @@ REMEDIES: Final = {
     "retry": "reconnect with back-off, and keep a retry budget for as long as the outage lasted",
     "timeout": "let clients wait longer than the standstill before they give a connection up",
     "host": "give this host more processor time; what it measured meanwhile is its own delay",
+    "own network": "look after this host's ports, descriptors, addresses and routes: the target was not at fault",
     "probe host": "measure at a lower rate, or from a host that keeps it",
 }
 

@@ -201,6 +201,10 @@ def _limit_happened(f: _Fields) -> _Told | None:
 _EVENTS: Final[Mapping[str, Callable[[_Fields], _Told | None]]] = {
     "recording.ended": _recording_ended,
     "connection.refused": lambda f: (f"connection refused: {f['error']}", "bad"),
+    "connection.unanswered": lambda f: (
+        f"{count(f['attempts'], 'attempt')} to connect without an answer",
+        "bad",
+    ),
     "connection.closed": _closed,
     "stall.began": _stalled,
     "stall.ended": _stall_ended,

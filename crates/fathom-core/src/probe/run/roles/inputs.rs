@@ -38,6 +38,11 @@ impl Roles {
                 Role::Canary(p) => self.paths[p].canaries.writable(now, cx),
                 Role::Dial(_) | Role::Gone => {}
             },
+            Input::AddressGone { link } => {
+                if let Some(connection) = self.connection(link) {
+                    connection.silence.address_gone();
+                }
+            }
             Input::Kernel { link, info } => {
                 if let Role::Lane(i) = self.role(link) {
                     let lane = &mut self.lanes[i];

@@ -41,6 +41,7 @@ impl Script {
                 | Fault::PeerDown(d)
                 | Fault::NameGone(d)
                 | Fault::TlsBad(d)
+                | Fault::NoPorts(d)
                 | Fault::LocalPause(d)
                 | Fault::Slew(_, d) => d,
                 Fault::ForgetFlows => self.user_timeout_ns,
@@ -94,7 +95,7 @@ fn faults(speech: Speech, random: &mut Random, span_ns: u64) -> Vec<(u64, Fault)
     for _ in 0..count {
         at += random.between(MS, 2 * span_ns / (count + 1));
         let duration = random.between(50, 12_000) * MS;
-        let fault = match random.below(17) {
+        let fault = match random.below(18) {
             0..5 => Fault::Silence(duration),
             5 => Fault::ForgetFlows,
             6 => Fault::Reset,
@@ -108,6 +109,7 @@ fn faults(speech: Speech, random: &mut Random, span_ns: u64) -> Vec<(u64, Fault)
             13 => Fault::NameMoves,
             14 => Fault::TlsBad(duration),
             15 => Fault::LargeLost(duration),
+            16 => Fault::NoPorts(duration),
             _ => Fault::LocalPause(random.between(1, 3_000) * MS),
         };
         faults.push((at, fault));

@@ -1,0 +1,32 @@
+//! Connections that were due and that this host could not begin: it had no port, no descriptor or no address for them.
+
+use super::Dialer;
+use crate::probe::context::Context;
+use crate::schedule::Skipped;
+
+/// Those that have not been told yet.
+#[derive(Debug, Default)]
+pub(super) struct Unmade {
+    count: u64,
+    first_due_ns: u64,
+}
+
+impl Unmade {
+    /// One more, which was due then.
+    pub(super) fn add(&mut self, due_ns: u64) {
+        if self.count == 0 {
+            self.first_due_ns = due_ns;
+        }
+        self.count += 1;
+    }
+}
+
+impl Dialer {
+    /// Tells them as not sent, so that each due is a row or told.
+    pub(super) fn tell_unmade(&mut self, now: u64, cx: &mut Context) {
+        let Unmade { count, first_due_ns } = std::mem::take(&mut self.unmade);
+        let behind_ns = now.saturating_sub(first_due_ns);
+        let skipped = (count > 0).then_some(Skipped { count, behind_ns });
+        cx.skipped(now, self.path, None, skipped, "local");
+    }
+}
