@@ -95,6 +95,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         unrecorded: Some(0),
         kept_ns: None,
         is_here: login.remote.ip().to_canonical().is_loopback(),
+        is_pooled: false,
         fetch_size: config.fetch_size,
         settings,
         connections: match config.connections {
