@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -55,10 +56,13 @@ def parsed(text: bytes | str) -> Any:  # noqa: ANN401 - whatever JSON can hold
     """A value of JSON, of whole numbers that fit into 64 bits and of no more levels than `DEEPEST`; raises
     ``ValueError``.
     """
+    data = text if isinstance(text, str) else text.decode(json.detect_encoding(text), "surrogatepass")
     try:
-        value = json.loads(text, parse_int=_whole, parse_constant=_refused)
+        value = (_CHECKED if data[:1] not in _OPENING or _LONG.search(data) else _PLAIN).decode(data)
     except RecursionError:
         raise _too_deep() from None
+    if data.count("[") + data.count("{") <= DEEPEST:
+        return value
     level = [value]
     for _ in range(DEEPEST):
         level = [child for one in level for child in _children(one)]
@@ -89,3 +93,10 @@ def _whole(text: str) -> int:
 def _refused(text: str) -> float:
     """For ``NaN`` and ``Infinity``, which Python takes for JSON and nobody else does."""
     raise ValueError(f"{text} is no number of JSON")
+
+
+_LONG: Final = re.compile(r"[\s:,\[]-?\d{19}")
+"""A number that 64 bits may not hold. Only in a text with one each number is looked at."""
+_OPENING: Final = frozenset("{[")
+_PLAIN: Final = json.JSONDecoder(parse_constant=_refused)
+_CHECKED: Final = json.JSONDecoder(parse_int=_whole, parse_constant=_refused)
