@@ -5,6 +5,7 @@
 //! | 0 | it did what was asked (a run ended by Ctrl-C or SIGTERM too) |
 //! | 1 | it could not: no connection, nothing answered, the recording stopped, damage was found |
 //! | 2 | the command line cannot be used as it stands |
+//! | 3, 4 | `fathom report` (the Python half's, docs/report.md): a goal is not met; one cannot be decided |
 //! | other | `fathom fabric exec` and `run`: the command's own |
 
 use crate::command_line::without_passwords;

@@ -125,7 +125,7 @@ def changes_command(
 
 def _follow(directory: Path, *, machine: bool) -> None:
     from fathometer.changes_follow import follow
-    from fathometer.findings.words import change, duration, moment
+    from fathometer.findings.words import duration, moment, signed_change
     from fathometer.report.as_json import change_as_json
 
     if not directory.is_dir():
@@ -139,7 +139,7 @@ def _follow(directory: Path, *, machine: bool) -> None:
         if machine:
             line = json.dumps(change_as_json(c), allow_nan=False)
         else:
-            by = ("+" if c.after_ns > c.before_ns else "-") + change(c.before_ns, c.after_ns)
+            by = signed_change(c.before_ns, c.after_ns)
             when = moment(c.at_ns) if c.at_ns is not None else ""
             line = (
                 f"{when}  level {duration(c.before_ns)} -> {duration(c.after_ns)} ({by}), "
@@ -158,14 +158,14 @@ def _as_json(examined: Examined) -> list[dict[str, object]]:
 def _print(examined: Examined) -> None:
     from rich.table import Table
 
-    from fathometer.findings.words import change, duration, moment
+    from fathometer.findings.words import duration, moment, signed_change
 
     if not examined.changes:
         typer.echo("no change found")
         return
     table = Table("sample", "at", "kind", "before", "after", "by", "confidence", box=None, pad_edge=False)
     for c in examined.changes:
-        by = ("+" if c.after_ns > c.before_ns else "-") + change(c.before_ns, c.after_ns)
+        by = signed_change(c.before_ns, c.after_ns)
         at = moment(c.at_ns) if c.at_ns is not None else ""
         table.add_row(
             f"{c.index:,}", at, c.kind, duration(c.before_ns), duration(c.after_ns), by, f"{c.confidence:.2f}"

@@ -5,8 +5,11 @@
 | 0 | it did what was asked |
 | 1 | it could not: a recording is damaged or missing, an input is not understood, a check found something |
 | 2 | the command line cannot be used as it stands |
+| 3 | `fathom report`: a goal is not met, or a path became worse than in the baseline |
+| 4 | `fathom report`: no goal is known to be missed, but one cannot be decided or a path not be compared |
 
-They are the codes of the Rust binary (``crates/fathom/src/exit.rs``), which hands some of its commands to us.
+The first three are those of the Rust binary (``crates/fathom/src/exit.rs``), which hands some of its commands
+to us.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ class ExitCode(IntEnum):
     DONE = 0
     FAILED = 1
     USAGE = 2
+    MISSED = 3
+    UNDECIDED = 4
 
 
 class FathometerError(Exception):

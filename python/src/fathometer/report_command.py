@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fathometer.dataset.recording import Recording
     from fathometer.findings.model import Scenario, Versus
     from fathometer.findings.policies import Weigh
-    from fathometer.report.judgement import Judgement
     from fathometer.stats.family import Metric
 
 _CODES = """\
@@ -35,10 +34,11 @@ can be read is used, and what is missing is named on standard error. One that wa
 """
 _MATTERS = "A smaller difference, either way, counts as none that matters."
 _CODES_OF_REPORT = """\
-With --slo or --baseline, for CI: 0 every goal is met and nothing became worse; 1 a goal is not met or cannot
-be decided, a path became slower or less available, cannot be compared or is gone, or there is no report;
-2 wrong usage, as a goal that concerns no path. The report is written either way. Damage: a goal that the
-readable part misses is missed; one that it meets cannot be decided, nor can any beside a recording left out.
+With --slo or --baseline, for CI: 0 every goal is met and nothing became worse; 1 there is no report; 2 wrong
+usage, as a goal that concerns no path; 3 a goal is not met, or a path became slower or less available or is
+gone; 4 none of these, and a goal cannot be decided or a path not be compared. The last line names what is not
+met. But for 1 the report is written. Damage: a goal that the readable part misses is missed; one that it
+meets cannot be decided, nor can any beside a recording left out.
 """
 REPORT_EPILOG = f"""\
 Examples:
@@ -162,7 +162,7 @@ def report_command(
             weigh=by,
             progress=progress,
         )
-        from fathometer.report.judgement import Judgement
+        from fathometer.report.judgement import Judgement, told
         from fathometer.report.write import as_text, write
 
         misdirected: FathometerError | None = None
@@ -196,9 +196,14 @@ def report_command(
         webbrowser.open(page.resolve().as_uri())
     if misdirected is not None:
         raise misdirected
-    if not judgement.passed:
-        _tell(judgement)
-    if not (judgement.passed and opened.whole):
+    # On standard error, too: a log of CI shows it without the page.
+    for line in told(judgement):
+        console.say(line)
+    if judgement.status == "not met":
+        raise typer.Exit(ExitCode.MISSED)
+    if judgement.status == "cannot be decided":
+        raise typer.Exit(ExitCode.UNDECIDED)
+    if not opened.whole:
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -209,29 +214,6 @@ def _wrong(command: str, what: str, remedy: str) -> FathometerError:
 def _file(given: str | None) -> Path | None:
     """None: nothing, or standard output."""
     return Path(given) if given and given != "-" else None
-
-
-def _tell(judgement: Judgement) -> None:
-    """What is not met, a line each, on standard error: a log of CI shows it without the page."""
-    for o in judgement.outcomes:
-        if o.status != "met":
-            why = o.reason if o.value is None else f"it is {o.goal.shown(o.value)}"
-            console.say(f"{o.path}: {o.goal.name} {o.status}: {why}")
-    if judgement.drift is None:
-        return
-    from fathometer.findings.words import duration
-    from fathometer.report.goals import percent
-
-    for path in judgement.drift.paths:
-        if path.answers == "fewer":
-            then, now = (percent(share) for share in path.availability if share is not None)
-            console.say(f"{path.path}: fewer were answered, {now} after {then}")
-        for d in path.slower:
-            console.say(f"{path.path}: {d.metric} became slower, from {duration(d.a)} to {duration(d.b)}")
-        if not path.decided:
-            console.say(f"{path.path}: what changed cannot be decided: too few samples, then or now")
-    for name in judgement.drift.only_then:
-        console.say(f"{name}: no longer measured; make a new baseline if that is meant")
 
 
 def _prepare() -> None:

@@ -307,7 +307,7 @@ def test_goals_are_reported_and_set_exit_code(two, tmp_path):
         (path, metric, "met") for path in ("near", "far") for metric in ("p50", "availability")
     }
     done = run("report", two, "--slo", "p50<700us", "-o", "broken.html", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 3
     # What numpy says of the samples that were written.
     median_us = np.median(lognormal_ns(1, 2000, 900)) / 1e3
     assert f"far: p50 < 700 µs not met: it is {median_us:.0f} µs" in done.stderr
@@ -339,7 +339,7 @@ def test_report_fails_if_slower_than_baseline(tmp_path):
     json_of(tmp_path, "before")
     same = run("report", "same", "--baseline", "before.json", "--json", "-", cwd=tmp_path)
     assert same.returncode == 0, same.stderr
-    slower = json_of(tmp_path, "after", "--baseline", "before.json", code=1)
+    slower = json_of(tmp_path, "after", "--baseline", "before.json", code=3)
     assert "path: p50 became slower, from 5" in slower
     told = json.loads((tmp_path / "after.json").read_text())
     keeps_to_schema(told)
@@ -410,13 +410,15 @@ def test_what_cannot_be_read_meets_no_goal(tmp_path, spoiling):
     SPOILED[spoiling](tmp_path / "bad")
     words = ("report", "good", "bad", "--slo", "availability>1%", "--slo", "p99<1s")
     done = run(*words, "--json", "-", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.count("cannot be decided") == 2
+    assert done.returncode == 4
+    *lines, last = done.stderr.splitlines()
+    assert sum(" cannot be decided: " in line for line in lines) == 2
+    assert last == "fathometer: cannot be decided: 2 goals"
     told = {(o["goal"], o["scenario"]): o["status"] for o in json.loads(done.stdout)["slo"]}
     assert {status for (_, path), status in told.items() if path == "good"} == {"met"}
     assert [status for (_, path), status in told.items() if path != "good"] == ["cannot be decided"] * 2
     if spoiling == "cut":
-        assert run(*words, cwd=tmp_path).returncode == 1
+        assert run(*words, cwd=tmp_path).returncode == 4
         assert "cannot be decided for" in (tmp_path / "report.html").read_text()
 
 
@@ -424,7 +426,7 @@ def test_missed_goal_stays_missed_despite_damage(tmp_path):
     write(tmp_path / "r", [lognormal_ns(1, 1000), lognormal_ns(2, 1000)])
     flipped(tmp_path / "r")
     done = run("report", "r", "--slo", "p99<1s", "--slo", "p99<1us", "--json", "-", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "p99 < 1.00 s cannot be decided: r is damaged (samples-00000.parquet" in done.stderr
     assert "p99 < 1.00 µs not met: it is" in done.stderr
 
@@ -472,7 +474,7 @@ def test_report_is_written_despite_missing_path(two, tmp_path):
     near = run("report", two / "near", "--json", "-", cwd=tmp_path).stdout
     (tmp_path / "near.json").write_text(near)
     done = run("report", two / "far", "--baseline", "near.json", "-o", "far.html", cwd=tmp_path)
-    assert (done.returncode, (tmp_path / "far.html").exists()) == (1, True)
+    assert (done.returncode, (tmp_path / "far.html").exists()) == (3, True)
     assert "near: no longer measured" in done.stderr
 
 

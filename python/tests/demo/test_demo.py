@@ -1,5 +1,6 @@
 """`fathom demo`: its files, and the whole of it with the real binary."""
 
+import io
 import json
 import os
 import signal
@@ -10,10 +11,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from fathometer.dataset import open_recordings
 from fathometer.demo import command
 from fathometer.demo.files import LENGTH_NS, LOOPBACK, REGION, STUDY, paced, write_loopback, write_region
-from fathometer.demo.table import _between
+from fathometer.demo.staged import staged
+from fathometer.demo.table import _between, show
+from fathometer.findings import render
+from fathometer.findings.analyse import analyse
 from fathometer.stats.results import Interval
 from fathometer.study.journal import first, read_journal
 from fathometer.study.lock import is_held
@@ -22,9 +28,11 @@ from fathometer.study.read import read_study
 from support.command_line import run as command_line
 from support.programs import ROOT, need_fabrics
 from support.programs import fathom as built
+from support.recordings import START, iso, lognormal_ns, write
 from support.terminal import Terminal
 
 QUICK_NS = 24_000_000_000
+SECOND = 1_000_000_000
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +199,8 @@ def is_told_as_it_was(directory, out, report):
     held = [f for f in parts if f["kind"] in {"pause", "stall", "death"}]
     assert {place["scenario"] for f in held for place in f["where"]} == {"database"}
     assert found["statement"] in out
+    assert "Played here: a live migration of the database's host" in out
+    assert "a live migration of the database&#39;s host" in (directory / "report.html").read_text()
     (truth,) = directory.glob("recordings/truth/*/truth.jsonl")
     lines = [json.loads(line) for line in truth.read_text().splitlines()]
     began, ended = (
@@ -267,6 +277,47 @@ def test_demo_without_network_emulation_uses_loopback(tmp_path, fathom, monkeypa
     assert "65,536 bytes" in done.stdout
     assert done.stdout.splitlines()[-1] == f"Report: {output / 'report.html'}"
     assert (output / "report.html").read_text().startswith("<!doctype html>")
+
+
+def line(at, kind, **fields):
+    return json.dumps({"at": iso(at), "mono_ns": 0, "place": "database", "kind": kind, **fields}) + "\n"
+
+
+def shown(directory):
+    """What the demo prints of recordings, and their incidents in words."""
+    analysis = analyse(open_recordings([directory]))
+    out = io.StringIO()
+    show(analysis, Console(file=out, width=200), staged(directory))
+    return out.getvalue(), [render.incident(i) for i in analysis.incidents]
+
+
+def test_demo_tells_the_migration_it_staged(tmp_path):
+    """In half a minute nothing shows that it is one, and the demo kept silent of it."""
+    froze = START + 100 * SECOND
+    stall = {"connection": 0, "threshold_ns": SECOND // 5}
+    events = [
+        {"at_ns": froze + SECOND // 5, "kind": "stall.began", "seq": 100, "outstanding": 1, **stall},
+        {"at_ns": froze + SECOND, "kind": "stall.ended", "connection": 0, "duration_ns": SECOND}
+        | {"samples": 1, "recovered": True},
+    ]
+    write(tmp_path / "label=database", lognormal_ns(1, 400), label="database", events=events)
+    before, _ = shown(tmp_path)
+    assert "Played here" not in before
+    freeze = {"event": "live-migration freeze", "parameters": {"duration_ns": 800_000_000}}
+    log = tmp_path / "truth" / "study-1" / "truth.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_text(
+        line(START, "truth.started", scenario="region")
+        + line(froze - 4 * SECOND, "event.began", event="live-migration", parameters={})
+        + line(froze, "event.began", **freeze)
+    )
+    played = (
+        "a live migration of the database's host from 2025-03-20 00:01:36 UTC on: it stood still at 00:01:40"
+    )
+    after, (stall,) = shown(tmp_path)
+    assert f"Played here: {played} for 800 ms." in after
+    assert f"  {stall}." in after
+    assert "none of these is called a migration" in after
 
 
 def test_no_zero_is_negative():

@@ -16,7 +16,7 @@ positive = st.floats(1e-3, 1e9)
 def labels(values):
     spec = base(400, 100, [{"v": v} for v in values])
     spec |= {"mark": "point", "encoding": {"x": {"field": "v", **axes.round_trips(values)}}}
-    texts = re.findall(r"<text[^>]*>([^<]*)</text>", render.svg(spec, "x"))
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", render.svg(spec, "x", "title"))
     return [t for t in texts if t != "round trip"]
 
 

@@ -33,7 +33,7 @@ def labels(recording, zone):
     """The labels under a picture of a recording, and the title of its axis of time."""
     (r,) = recording
     envelope = envelope_of(r.rollup, 100)
-    drawn = render.svg(timeline.over_time(envelope, [], clocks.Clock.of(zone, envelope)), "x")
+    drawn = render.svg(timeline.over_time(envelope, [], clocks.Clock.of(zone, envelope)), "x", "title")
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
     return [t for t in texts if re.fullmatch(r"\d\d:\d\d|\w{3} \d\d \w{3}", t)], texts
 

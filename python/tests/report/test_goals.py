@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.report.goals import judged, parsed, percent
+from fathometer.report.judgement import Judgement, told
 from fathometer.stats.quantiles import share_worth
 from fathometer.stats.results import Doubt, DoubtCode, Estimate, Interval
 from support.verdicts import scenario as made_of
@@ -178,6 +179,32 @@ def test_goal_covers_all_or_matching_paths():
     assert names("far*: p99<2ms") == ["far", "far under load"]
     with pytest.raises(FathometerError, match="concerns no path"):
         names("nowhere: p99<2ms")
+
+
+def of_paths(text, *paths):
+    return judged([parsed(text)], paths)
+
+
+def test_missed_goal_is_first_and_in_last_line():
+    """It stood somewhere among 22 that could not be decided."""
+    undecided = [scenario(f"few {n}", shown=False) for n in range(22)]
+    slow = scenario("slow", low=2.5e6, value=3e6, high=3.5e6)
+    every = Judgement(of_paths("p99<2ms", *undecided[:11], slow, *undecided[11:]))
+    lines = list(told(every))
+    assert len(lines) == 24
+    assert lines[0] == "slow: p99 < 2.00 ms not met: it is 3.00 ms"
+    assert all("cannot be decided" in line for line in lines[1:-1])
+    assert lines[-1] == "not met: slow: p99 < 2.00 ms; cannot be decided: 22 goals"
+
+
+def test_status_is_of_the_worst_goal():
+    slow, near = scenario("slow", low=2.5e6, value=3e6, high=3.5e6), scenario("near")
+    few = scenario("few", shown=False)
+    assert Judgement().status == "met"
+    assert Judgement(of_paths("p99<2ms", near)).status == "met"
+    assert Judgement(of_paths("p99<2ms", near, few)).status == "cannot be decided"
+    assert Judgement(of_paths("p99<2ms", near, few, slow)).status == "not met"
+    assert list(told(Judgement(of_paths("p99<2ms", near)))) == []
 
 
 @given(st.floats(0, 1))

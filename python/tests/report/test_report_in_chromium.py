@@ -211,6 +211,55 @@ def test_phone_shows_only_key_columns(opened):
 
 
 @pytest.mark.acceptance
+def test_phone_shows_p50_and_p99_whole(opened):
+    """At 390 px the interval of p50 was cut, and p99 lay beyond the edge."""
+    page = opened(PHONE).page
+    ends = page.evaluate(
+        """[...document.querySelectorAll('#summary table')[0].querySelectorAll('th, td')]
+        .filter(e => e.offsetParent).map(e => e.getBoundingClientRect()).map(box => [box.left, box.right])"""
+    )
+    assert len(ends) == 4 * 4
+    assert all(0 <= left < right <= PHONE[0] for left, right in ends), ends
+    # Nor is anything wider than its cell.
+    assert page.evaluate(
+        """[...document.querySelectorAll('#summary td, #summary th')].filter(e => e.offsetParent)
+        .every(e => e.scrollWidth <= e.clientWidth + 1)"""
+    )
+
+
+@pytest.mark.acceptance
+def test_keyboard_picks_a_stretch_of_every_path(opened):
+    shown = opened()
+    draw(shown.page)
+    page = shown.page
+    first, last = page.evaluate(DOMAIN)
+
+    def press(how):
+        page.locator(f"[data-brush] [data-how={how}]").focus()
+        page.keyboard.press("Enter")
+
+    press("in")
+    page.wait_for_function(f"{DOMAIN}[0] > {first} && {DOMAIN}[1] < {last}")
+    near, far = page.evaluate(DOMAIN)
+    assert far - near == pytest.approx((last - first) / 2, rel=0.01)
+    assert " to " in page.locator("[data-brush] output").inner_text()
+    press("later")
+    page.wait_for_function(f"{DOMAIN}[0] > {near}")
+    press("later")
+    page.wait_for_function(f"{DOMAIN}[1] > {far} + ({last} - {first}) / 5")
+    domains = page.evaluate(
+        "[...document.querySelectorAll('[data-zoom]')].map(p => p.view.scale('x').domain().map(Number))"
+    )
+    assert domains == [domains[0]] * 3
+    press("all")
+    page.wait_for_function(f"{DOMAIN}[0] === {first} && {DOMAIN}[1] === {last}")
+    page.locator("[data-zoom] [data-how=in]").first.focus()
+    page.keyboard.press("Space")
+    page.wait_for_function(f"{DOMAIN}[0] > {first}")
+    assert shown.said == []
+
+
+@pytest.mark.acceptance
 def test_a_wide_screen_is_used(opened):
     shown = opened((1500, 900))
     box = shown.page.locator("#timeline").bounding_box()
@@ -236,6 +285,25 @@ def test_print_shows_still_pictures_in_black(opened):
     assert shown.page.locator("#time-1 .broad svg").is_visible()
     assert not shown.page.locator(".live").first.is_visible()
     assert shown.page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("script", [True, False])
+def test_print_has_what_is_folded(opened, script):
+    shown = opened(java_script_enabled=script)
+    page = shown.page
+    folded = page.locator("details:not([open])").count()
+    assert folded
+    heights = "[...document.querySelectorAll('details > :not(summary)')]"
+    heights += ".map(e => e.getBoundingClientRect().height)"
+    page.emulate_media(media="print")
+    if script:
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert page.locator("details:not([open])").count() == 0
+    assert min(page.evaluate(heights)) > 0
+    if script:
+        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        assert page.locator("details:not([open])").count() == folded
 
 
 @pytest.mark.acceptance

@@ -17,6 +17,7 @@ from fathometer.findings.render import cost, statement
 from fathometer.findings.words import duration
 from fathometer.report import drawing, envelopes, overview, render, templates
 from fathometer.report.envelopes import MOST_CHARTS
+from fathometer.report.interest import as_shown
 from fathometer.report.overview import ROWS
 from fathometer.report.page import Page, coarser
 from fathometer.report.tables import NAMES
@@ -123,7 +124,7 @@ def test_each_incident_is_one_entry_with_parts(report):
     assert report.analysis.incidents
     text = report.html.read_text()
     assert text.count('<article class="incident') == len(report.analysis.incidents)
-    for number, incident in enumerate(report.analysis.incidents, 1):
+    for number, incident in enumerate(as_shown(report.analysis.incidents), 1):
         entry = text.split(f'id="incident-{number}"')[1].split("</article>")[0]
         open_part, folded = entry.split("<details>")
         words = cost(incident)
@@ -195,7 +196,9 @@ def test_hundreds_of_incidents_are_folded_in_the_page(report):
     folded = text.split("<details><summary>694 more incidents")
     assert len(folded) == 2
     assert folded[0].count("<article") == templates.MOST_INCIDENTS + 1
-    assert 'id="incident-700"' in folded[0], "the costliest is in the open"
+    assert re.findall(r'id="incident-(\d+)"', text) == [str(n) for n in range(1, 207)], "in the order shown"
+    costliest = text.split('id="incident-1"')[1].split("</article>")[0]
+    assert "699 samples lost" in costliest, "it is in the open, and in full"
     assert "494 more are in the JSON" in folded[1]
     assert statement(finding(3)).removeprefix("p") in text
 
@@ -320,11 +323,11 @@ def test_compact_svg_keeps_every_shape():
     bars = r"M([-\d.e]+),([-\d.e]+)h([-\d.e]+)v([-\d.e]+)h"
     drawn, whole = (
         sorted(tuple(map(float, bar)) for bar in re.findall(bars, svg))
-        for svg in (render.svg(spec, "x"), render.plain_svg(spec))
+        for svg in (render.svg(spec, "x", "title"), render.plain_svg(spec, "title"))
     )
     assert len(drawn) == len(whole) >= 300
     assert np.abs(np.array(drawn) - np.array(whole)).max() < 0.006
-    assert len(render.svg(spec, "x")) < len(render.plain_svg(spec)) / 2
+    assert len(render.svg(spec, "x", "title")) < len(render.plain_svg(spec, "title")) / 2
 
 
 @pytest.fixture

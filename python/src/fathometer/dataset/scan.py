@@ -303,11 +303,12 @@ class _Parts:
 
 def _paths_of(
     batch: Batch, flags: npt.NDArray[Any], *, plain: bool
-) -> list[tuple[PathKey, npt.NDArray[np.bool_] | None]]:
-    """The paths of a batch, each with its rows; None: all of them."""
+) -> Iterator[tuple[PathKey, npt.NDArray[np.bool_] | None]]:
+    """The paths of a batch, each with its rows; None: all of them. One at a time: there may be thousands."""
     silence = batch.column(SILENCE) if batch.has(SILENCE) else None
     if plain and batch.only_size is not None and silence is None:
-        return [(PathKey(batch.only_size, False, 0, False), None)]
+        yield PathKey(batch.only_size, False, 0, False), None
+        return
     load, warm = int(Flags.UNDER_LOAD), int(Flags.WARM_UP)
     bits = (flags & (load | warm)).astype(np.int64)
     keys = bits if batch.only_size is not None else batch.column("size").astype(np.int64) << 8 | bits
@@ -317,13 +318,11 @@ def _paths_of(
     else:
         kinds, code = np.zeros(1, dtype=np.int64), keys
     codes, place, number = np.unique(code, return_inverse=True, return_counts=True)
-    paths: list[tuple[PathKey, npt.NDArray[np.bool_] | None]] = []
     for i, each in enumerate(codes.tolist()):
         key, kind = divmod(each, len(kinds))
         size = batch.only_size if batch.only_size is not None else key >> 8
         path = PathKey(size, bool(key & load), int(kinds[kind]), bool(key & warm))
-        paths.append((path, None if number[i] == batch.rows else place == i))
-    return paths
+        yield path, None if number[i] == batch.rows else place == i
 
 
 def _one_path(batch: Batch, steps: _Steps, *, plain: bool) -> _Tally:

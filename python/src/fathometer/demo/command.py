@@ -146,8 +146,10 @@ def _run(study: Path, output: Path, length_ns: int, binary: Path) -> tuple[Path,
 
 def _report(recordings: Path, page: Path) -> Path:
     from fathometer.dataset import open_recordings
+    from fathometer.demo.staged import staged
     from fathometer.demo.table import show
 
+    played = staged(recordings)
     refused: list[FathometerError] = []
     with console.Progress() as progress:
         progress("reading recordings")
@@ -162,10 +164,10 @@ def _report(recordings: Path, page: Path) -> Path:
             markdown=None,
             machine=page.with_suffix(".json"),
             pictures=None,
-            title="A cloud region, emulated",
+            title=f"A cloud region, emulated: {played}" if played else "A cloud region, emulated",
             progress=progress,
         )
-    show(analysis, console.tables())
+    show(analysis, console.tables(), played)
     return page
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
+from fathometer.demo.staged import Staged
 from fathometer.findings import render
-from fathometer.findings.finding import Advice
+from fathometer.findings.finding import Advice, Incident
 from fathometer.findings.model import Analysis, Scenario, Versus
+from fathometer.report.interest import harm
 from fathometer.stats.results import Interval
 
 BASE: Final = "same-zone"
@@ -28,13 +30,14 @@ PAIRS: Final = (
 )
 """What is asked of the map: a question in words, and the two scenarios whose medians answer it."""
 MOST_ADVICE: Final = 6
+MOST_INCIDENTS: Final = 4
 NONE_SHOWN: Final = "no difference shown"
 TOPICS: Final = ("choice", "time-out", "refresh age", "keepalive")
 """Advice that follows from comparing and from the migration comes before what each path is good for."""
 
 
-def show(analysis: Analysis, out: Console) -> None:
-    """Prints it all."""
+def show(analysis: Analysis, out: Console, staged: Staged | None = None) -> None:
+    """Prints it all; of a migration that was played, what the report made of it."""
     out.print(_medians(analysis))
     if answers := list(_answers(analysis)):
         out.print()
@@ -45,15 +48,29 @@ def show(analysis: Analysis, out: Console) -> None:
         )
         if any(row[-1] == NONE_SHOWN for row in answers):
             out.print(f"({NONE_SHOWN}: with so many questions at once, chance alone could do as much.)")
-    for incident in (i for i in analysis.incidents if i.kind in {"migration", "pause then loss"}):
+    if staged:
         out.print()
-        out.print(f"{render.incident(incident)}.", soft_wrap=True)
+        out.print(f"Played here: {staged}.", soft_wrap=True)
+        out.print("From then on the report tells, without being told of it:")
+        for line in _seen(analysis.incidents, staged):
+            out.print(f"  {line}.", soft_wrap=True)
     if analysis.advice:
         out.print()
         out.print("Advice:")
         for advice in sorted(analysis.advice, key=_rank)[:MOST_ADVICE]:
             out.print(f"  {render.advice(advice)}", soft_wrap=True)
         out.print("  The rest, and what each line rests on, is in the report.")
+
+
+def _seen(incidents: Sequence[Incident], staged: Staged) -> Iterator[str]:
+    """The incidents that may be of the migration, those that cost most."""
+    since = [i for i in incidents if i.to_ns >= staged.began_ns]
+    worst = sorted(since, key=harm, reverse=True)[:MOST_INCIDENTS]
+    yield from (render.incident(i) for i in since if i in worst)
+    if not since:
+        yield "nothing that stands out"
+    elif not any(i.kind == "migration" for i in since):
+        yield "none of these is called a migration: what tells it from a pause of the host was not seen"
 
 
 def _rank(advice: Advice) -> int:

@@ -30,7 +30,7 @@ from fathometer.stats.series import paired
 
 MOST_PAIRS = 190
 """Pairs of twenty scenarios; with more, each is compared with the fastest, with the other parts of its own
-recordings, and with what the user grouped it with."""
+recordings (where these are more, with its counterpart), and with what the user grouped it with."""
 
 
 def comparisons(
@@ -46,12 +46,10 @@ def comparisons(
     below `matters` (0.05: 5 %) is none that matters.
     """
     have = [s for s in scenarios if s.rtt.count]
-    pairs = list(combinations(have, 2))
     if wanted is not None:
-        pairs = [(a, b) for a, b in pairs if wanted(a, b)]
-    elif len(pairs) > MOST_PAIRS:
-        of_groups = {(a.name, b.name) for a, b in grouped_pairs(have, MOST_PAIRS)}
-        pairs = [(a, b) for a, b in pairs if a is have[0] or _one_path(a, b) or (a.name, b.name) in of_groups]
+        pairs = [(a, b) for a, b in combinations(have, 2) if wanted(a, b)]
+    else:
+        pairs = _every_pair(have) if math.comb(len(have), 2) <= MOST_PAIRS else _foremost_pairs(have)
     known: dict[str, Spreads] = {}
     unjudged = [_versus(a, b, known) for a, b in pairs]
     unjudged = [
@@ -77,9 +75,41 @@ def within_path(
             yield plain, changed, versus, versus.a == changed.name
 
 
-def _one_path(a: Scenario, b: Scenario) -> bool:
-    """Whether both are of one path, idle and loaded, or around a silence."""
-    return replace(a.key, under_load=b.key.under_load, silence=b.key.silence) == b.key
+def _every_pair(have: Sequence[Scenario]) -> list[tuple[Scenario, Scenario]]:
+    return list(combinations(have, 2))
+
+
+def _foremost_pairs(have: Sequence[Scenario]) -> list[tuple[Scenario, Scenario]]:
+    """Pairs that matter among many scenarios: their number grows as that of the scenarios, not faster."""
+    order = {s.name: n for n, s in enumerate(have)}
+    pairs = [(have[0], other) for other in have[1:]]
+    pairs += [pair for parts in _paths(have) for pair in _of_one_path(parts)]
+    pairs += grouped_pairs(have, MOST_PAIRS)
+    by_order = {(order[a.name], order[b.name]): (a, b) for a, b in pairs}
+    return [by_order[place] for place in sorted(by_order)]
+
+
+def _paths(have: Sequence[Scenario]) -> list[list[Scenario]]:
+    """Scenarios by path: idle and loaded, and around silences."""
+    paths: dict[Key, list[Scenario]] = {}
+    for s in have:
+        paths.setdefault(replace(s.key, under_load=False, silence=None), []).append(s)
+    return list(paths.values())
+
+
+def _of_one_path(parts: Sequence[Scenario]) -> list[tuple[Scenario, Scenario]]:
+    """Every pair of a path's parts; where these are too many, each with its counterpart: idle and loaded, the
+    first samples after a silence and the warm ones.
+    """
+    if math.comb(len(parts), 2) <= MOST_PAIRS:
+        return _every_pair(parts)
+    alike: dict[tuple[object, ...], list[Scenario]] = {}
+    for s in parts:
+        silence = s.key.silence
+        alike.setdefault(("load", silence), []).append(s)
+        if silence is not None:
+            alike.setdefault(("silence", silence.gap_ns, s.key.under_load), []).append(s)
+    return [pair for two in alike.values() for pair in _every_pair(two)]
 
 
 def _versus(a: Scenario, b: Scenario, known: dict[str, Spreads]) -> Versus:

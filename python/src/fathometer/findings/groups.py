@@ -1,9 +1,14 @@
-"""Which paths the user set against each other. How labels are spelled says nothing."""
+"""Which paths the user set against each other. How labels are spelled says nothing.
+
+Memory grows with the tags and paths that there are, never with pairs of them: a recording may have thousands
+of tags, and what is compared is a hash of those that are alike.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from fathometer.findings.model import Between, Key, Scenario
 from fathometer.findings.parts import OF_STUDIES
@@ -48,23 +53,70 @@ def _apart(a: _Place, b: _Place) -> str | None:
     x, y = a.tags, b.tags
     if len(x) < 2 or x.keys() != y.keys():
         return None
-    differ = [k for k in x if x[k] != y[k]]
+    differ = list(islice((k for k in x if x[k] != y[k]), 2))
     return differ[0] if len(differ) == 1 else None
 
 
 def by_tag(scenarios: Sequence[Scenario]) -> Iterator[tuple[str, list[Scenario]]]:
     """Tags in which paths differ that are alike in all else but their ends; and each group of such paths."""
-    places = [(s, _Place.of(s)) for s in scenarios]
-    groups: dict[tuple[str, Key, tuple[tuple[str, str], ...]], list[Scenario]] = {}
-    for s, place in places:
-        if len(place.tags) > 1:
-            for tag in place.tags:
-                others = tuple(sorted((k, v) for k, v in place.tags.items() if k != tag))
-                groups.setdefault((tag, place.measured, others), []).append(s)
-    for (tag, _, _), alike in groups.items():
+    places = [_Place.of(s) for s in scenarios]
+    for tag, alike in _by_tag(places):
         # Of paths that are alike in their tags, too, nobody knows which belong together.
-        if 1 < len(alike) == len({dict(s.key.ends.tags).get(tag) for s in alike}):
-            yield tag, alike
+        if 1 < len(alike) == len({places[n].tags[tag] for n in alike}):
+            yield tag, [scenarios[n] for n in alike]
+
+
+def _by_tag(places: Sequence[_Place]) -> Iterator[tuple[str, list[int]]]:
+    """Paths by their numbers, in groups that are alike in all tags but one, or in all."""
+    families: dict[tuple[Key, frozenset[str]], list[int]] = {}
+    for n, place in enumerate(places):
+        if len(place.tags) > 1:
+            families.setdefault((place.measured, frozenset(place.tags)), []).append(n)
+    for family in families.values():
+        first = places[family[0]].tags
+        differing = [k for k, v in first.items() if any(places[n].tags[k] != v for n in family)]
+        # The sum without one tag's own hash is the same for paths that differ in that tag alone.
+        sums = {n: sum(_hashed(k, places[n].tags[k]) for k in differing) for n in family}
+        for tag in differing:
+            groups: dict[int, list[int]] = {}
+            for n in family:
+                groups.setdefault(sums[n] - _hashed(tag, places[n].tags[tag]), []).append(n)
+            yield from ((tag, group) for group in groups.values())
+
+
+def _hashed(tag: str, value: str) -> int:
+    """Of a text: the hashes of tuples of alike texts are so alike that sums of them are the same."""
+    return hash(f"{len(tag)} {tag} {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Paths that are alternatives of each other, by their numbers."""
+
+    tag: str
+    """In which they may differ; empty: they are between the same ends."""
+    members: list[int]
+
+    def pairs(self, places: Sequence[_Place]) -> Iterator[tuple[int, int]]:
+        for place, n in enumerate(self.members):
+            yield from ((m, n) for m in self.members[:place] if _apart(places[m], places[n]) == self.tag)
+
+    def nearest(self, places: Sequence[_Place]) -> Iterator[tuple[int, int]]:
+        """Each with the first before it that differs from it in the tag."""
+        first: dict[str, int] = {}
+        for n in self.members:
+            before = (m for m in first.values() if _apart(places[m], places[n]) == self.tag)
+            yield from ((m, n) for m in islice(before, 1))
+            first.setdefault(places[n].tags[self.tag] if self.tag else "", n)
+
+
+def _alternatives(places: Sequence[_Place]) -> list[_Alike]:
+    ends: dict[tuple[Key, tuple[str, str]], list[int]] = {}
+    for n, place in enumerate(places):
+        if place.ends is not None:
+            ends.setdefault((place.measured, place.ends), []).append(n)
+    found = [_Alike("", members) for members in ends.values()]
+    return found + [_Alike(tag, members) for tag, members in _by_tag(places)]
 
 
 def grouped_pairs(scenarios: Sequence[Scenario], most: int) -> list[tuple[Scenario, Scenario]]:
@@ -72,15 +124,10 @@ def grouped_pairs(scenarios: Sequence[Scenario], most: int) -> list[tuple[Scenar
     first one that differs from it in the same.
     """
     places = [_Place.of(s) for s in scenarios]
-    every = [
-        (m, n, apart)
-        for n, b in enumerate(places)
-        for m, a in enumerate(places[:n])
-        if (apart := _apart(a, b)) is not None
-    ]
-    first: dict[tuple[int, str], int] = {}
-    for m, n, apart in every:
-        first.setdefault((n, apart), m)
-    return [
-        (scenarios[m], scenarios[n]) for m, n, apart in every if len(every) <= most or first[n, apart] == m
-    ]
+    alike = _alternatives(places)
+
+    def ordered(pairs: Iterable[tuple[int, int]]) -> list[tuple[Scenario, Scenario]]:
+        return [(scenarios[m], scenarios[n]) for m, n in sorted(set(pairs), key=lambda p: (p[1], p[0]))]
+
+    every = list(islice((pair for one in alike for pair in one.pairs(places)), most + 1))
+    return ordered(every if len(every) <= most else (p for one in alike for p in one.nearest(places)))

@@ -137,6 +137,15 @@ def change(before: float, after: float) -> str:
     return times(ratio) if ratio > 2 else share(abs(ratio - 1))
 
 
+def signed_change(before: float, after: float) -> str:
+    """As a column has it: `+9.20 %`, `-9.20 %`, or the ratio of what has more than doubled. That has no sign,
+    which would say that so much was added.
+    """
+    if before and after <= 2 * before:
+        return ("+" if after > before else "-") + change(before, after)
+    return f"{figure(after / before)}×" if before else change(before, after)
+
+
 def rose(before: float, after: float) -> str:
     """`rose 9.20 %`, `rose to 24.1 times as much`, `fell 56.0 %`."""
     if not before:

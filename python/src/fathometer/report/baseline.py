@@ -3,7 +3,7 @@ that comparisons of paths have, too (`stats.family`: Holm over all paths and met
 is not told as a difference).
 
 An earlier report has figures with their intervals, and no samples: the interval of a ratio is that of two
-independent figures, on a log scale.
+independent figures, on a log scale. Only paths that were measured alike (mode, size and pace) are compared.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fathometer.errors import FathometerError
-from fathometer.findings.model import Scenario
+from fathometer.findings.model import Key, Scenario
+from fathometer.findings.words import listed
 from fathometer.report.losses import Answers, LostShare, answered, lost
 from fathometer.stats.blocks import FEWEST
 from fathometer.stats.compare import SHAKY
@@ -50,6 +51,27 @@ class Baseline:
     """By path and metric; those that have an interval."""
     lost: Mapping[str, tuple[int, int]]
     """By path: how many were not answered, and of how many that were due."""
+    measured: Mapping[str, Key] = field(default_factory=dict)
+    """By path: how it was measured, as far as the report says it."""
+
+
+ASPECTS: Final = {"mode": "mode", "size": "size", "pace": "interval_ns"}
+"""What must be alike for two measurements of a path to be compared, and what a key calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Differs:
+    """Why a path is not compared: it was measured in another way."""
+
+    aspects: tuple[str, ...]
+    """Of `ASPECTS`."""
+    then: str
+    """In words: `tcp, 64 bytes, one every 1 s`."""
+    now: str
+
+    def __str__(self) -> str:
+        verb = "differs" if len(self.aspects) == 1 else "differ"
+        return f"{listed(list(self.aspects))} {verb}: {self.then}; now {self.now}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +85,8 @@ class Since:
     """Then and now; None: nothing was due."""
     answers: Answers
     """Whether more or less of what was due was answered."""
+    differs: Differs | None = None
+    """None: it was measured alike, as far as is known."""
 
     @property
     def slower(self) -> tuple[Difference, ...]:
@@ -102,7 +126,12 @@ class Drift:
     @property
     def passed(self) -> bool:
         """Whether nothing became worse, as far as every path of then shows; a new one is no fault."""
-        return not self.only_then and all(p.decided and not p.worse for p in self.paths)
+        return not self.worse and all(p.decided for p in self.paths)
+
+    @property
+    def worse(self) -> bool:
+        """Whether a path became worse, or is no longer measured."""
+        return bool(self.only_then) or any(p.worse for p in self.paths)
 
 
 def read(path: Path) -> Baseline:
@@ -123,6 +152,7 @@ def read(path: Path) -> Baseline:
             str(path),
             {name: dict(_figures(s["rtt_ns"])) for name, s in scenarios.items()},
             {name: _lost(s) for name, s in scenarios.items()},
+            {name: key for name, s in scenarios.items() if (key := _measured(name, s)) is not None},
         )
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise _foreign(path) from None
@@ -132,6 +162,16 @@ def _foreign(path: Path) -> FathometerError:
     return FathometerError(
         _OPERATION, f"{path} is no report of format 1", "name a file that `fathom report --json FILE` wrote"
     )
+
+
+def _measured(name: str, scenario: Mapping[str, Any]) -> Key | None:
+    """None: a report of before these were in it."""
+    if not set(ASPECTS.values()) <= scenario.keys():
+        return None
+    mode, size, interval = (scenario[known] for known in ASPECTS.values())
+    if not isinstance(mode, str | None) or not all(isinstance(n, int | None) for n in (size, interval)):
+        raise TypeError("mode, size and interval_ns are of other types")
+    return Key(name, mode, size, interval)
 
 
 def _lost(scenario: Mapping[str, Any]) -> tuple[int, int]:
@@ -165,26 +205,37 @@ def drift(baseline: Baseline, scenarios: Sequence[Scenario], matters: float = MA
     """Every path that both reports have; all of it is one family of questions."""
     # What has no round trips, then and now, as throughput, is not compared.
     common = [s for s in scenarios if s.name in baseline.figures and (s.due or baseline.lost[s.name][1])]
-    unjudged = [(s, _differences(baseline.figures[s.name], s)) for s in common]
-    verdicts = iter(judged([d for _, each in unjudged for d in each], matters))
-    then = [LostShare(*baseline.lost[s.name]) for s in common]
-    answers = answered([(a, lost(s)) for a, s in zip(then, common, strict=True)], matters)
-    paths = tuple(
-        Since(
-            s.name,
-            tuple(next(verdicts) for _ in each),
-            (1 - a.share if a.due else None, s.availability),
-            answer,
-        )
-        for (s, each), a, answer in zip(unjudged, then, answers, strict=True)
-    )
+    otherwise = {s.name: differs for s in common if (differs := _differs(baseline, s)) is not None}
+    alike = [s for s in common if s.name not in otherwise]
+    unjudged = [_differences(baseline.figures[s.name], s) for s in alike]
+    verdicts = iter(judged([d for each in unjudged for d in each], matters))
+    then = {s.name: LostShare(*baseline.lost[s.name]) for s in common}
+    answers = answered([(then[s.name], lost(s)) for s in alike], matters)
+    decided = {
+        s.name: (tuple(next(verdicts) for _ in each), answer)
+        for s, each, answer in zip(alike, unjudged, answers, strict=True)
+    }
+    paths = []
+    for s in common:
+        differences, answer = decided.get(s.name, ((), "cannot be decided"))
+        before = then[s.name]
+        availability = (1 - before.share if before.due else None, s.availability)
+        paths.append(Since(s.name, differences, availability, answer, otherwise.get(s.name)))
     names = {s.name for s in scenarios}
     return Drift(
         baseline.file,
-        paths,
+        tuple(paths),
         tuple(sorted(set(baseline.figures) - names)),
         tuple(sorted(names - set(baseline.figures))),
     )
+
+
+def _differs(baseline: Baseline, scenario: Scenario) -> Differs | None:
+    then, now = baseline.measured.get(scenario.name), scenario.key
+    if then is None:
+        return None
+    aspects = tuple(a for a, known in ASPECTS.items() if getattr(then, known) != getattr(now, known))
+    return Differs(aspects, then.pacing, now.pacing) if aspects else None
 
 
 def _differences(then: Mapping[Metric, EarlierFigure], scenario: Scenario) -> list[Difference]:

@@ -16,7 +16,7 @@ from fathometer.findings.verdicts import of_rhythm
 from fathometer.findings.words import duration, moment, zone_name
 from fathometer.report import charts, distributions, envelopes, modes, overview, render, timeline
 from fathometer.report.clock import Clock
-from fathometer.report.interest import by_interest, foremost_pairs, harm
+from fathometer.report.interest import as_shown, by_interest, foremost_pairs, harm
 from fathometer.report.judgement import Judgement
 from fathometer.report.page import Figure, LiveChart, Page, title_of
 from fathometer.report.vega import FULL, NARROW, WIDE, Spec
@@ -125,8 +125,8 @@ def _figure(heading: Heading, spec: Spec, narrow: Spec | None, *, live: bool) ->
         heading.title,
         heading.note,
         spec,
-        render.svg(spec, name),
-        render.svg(narrow, f"{name}-narrow") if narrow else "",
+        render.svg(spec, name, heading.title),
+        render.svg(narrow, f"{name}-narrow", heading.title) if narrow else "",
         LiveChart(render.compiled(spec)) if live else None,
         path=heading.path,
     )
@@ -203,7 +203,7 @@ def _overview(page: Page, parts: Sequence[Part], names: dict[int, str], series: 
 
 def _marks(page: Page) -> list[timeline.Mark]:
     """The incidents of most harm, by the numbers that they have in the report."""
-    numbers = {i.id: n for n, i in enumerate(page.analysis.incidents, 1)}
+    numbers = {i.id: n for n, i in enumerate(as_shown(page.analysis.incidents), 1)}
     worst = sorted(page.analysis.incidents, key=harm, reverse=True)[:MOST_MARKS]
     return [_mark(numbers[i.id], i) for i in worst]
 
@@ -214,7 +214,7 @@ def _mark(number: int, i: Incident) -> timeline.Mark:
 
 def _over_time(page: Page, part: Part, name: str, fine: Envelope) -> Figure | None:
     analysis, recording = page.analysis, part.recording
-    numbers = {i.id: n for n, i in enumerate(analysis.incidents, 1)}
+    numbers = {i.id: n for n, i in enumerate(as_shown(analysis.incidents), 1)}
     marks = [
         _mark(numbers[i.id], i)
         for i in sorted(analysis.incidents, key=harm, reverse=True)

@@ -13,12 +13,25 @@ MOST_PAIRS = 15
 """Pairs in the open; with more, those of alternatives, or those with the fastest path."""
 
 
+MOST_INCIDENTS = 5
+"""That have a line besides the costliest, which is told in full; the others are a click away."""
+
+
 def harm(incident: Incident) -> tuple[int, int, int, float]:
     """What an incident cost, the worst first: samples, those not sent too, connections, silence,
     longer round trips.
     """
     toll = incident.toll
     return toll.lost + toll.unsent, toll.connections, toll.silent_ns, toll.added_ns * toll.added_for_ns
+
+
+def as_shown(incidents: Sequence[Incident]) -> list[Incident]:
+    """In the order in which a report tells them, by which they are numbered: the one that cost most; the next
+    in order of time; and the others, too. `incidents`: in order of time.
+    """
+    by_harm = sorted(range(len(incidents)), key=lambda n: harm(incidents[n]), reverse=True)
+    worst, lines, others = by_harm[:1], by_harm[1 : MOST_INCIDENTS + 1], by_harm[MOST_INCIDENTS + 1 :]
+    return [incidents[n] for n in (*worst, *sorted(lines), *sorted(others))]
 
 
 def by_interest(analysis: Analysis, outcomes: Sequence[Outcome] = ()) -> list[Scenario]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from fathometer.report.baseline import Drift
-from fathometer.report.goals import SHARES, Outcome
+from fathometer.counts import count
+from fathometer.findings.words import duration, listed
+from fathometer.report.baseline import Drift, Since
+from fathometer.report.goals import SHARES, Outcome, Status, percent
 from fathometer.stats.family import Difference
 from fathometer.stats.results import Interval
 
@@ -20,10 +23,55 @@ class Judgement:
     drift: Drift | None = None
 
     @property
-    def passed(self) -> bool:
-        """Whether every goal is met, and nothing became worse: exit code 0."""
-        kept = self.drift is None or self.drift.passed
-        return kept and all(o.status == "met" for o in self.outcomes)
+    def status(self) -> Status:
+        """What all goals and the comparison come to: one that is missed decides, then one that is open."""
+        drift = self.drift
+        if any(o.status == "not met" for o in self.outcomes) or (drift is not None and drift.worse):
+            return "not met"
+        if all(o.status == "met" for o in self.outcomes) and (drift is None or drift.passed):
+            return "met"
+        return "cannot be decided"
+
+
+_MOST: Final = 3
+"""Goals and paths that the last line names; the others are counted."""
+
+
+def told(judgement: Judgement) -> Iterator[str]:
+    """What is not met, a line each, and then what is open. Of several lines the last one names again what is
+    not met: a log of CI is read from its end.
+    """
+    missed = [o for o in judgement.outcomes if o.status == "not met"]
+    undecided = [o for o in judgement.outcomes if o.status == "cannot be decided"]
+    paths, gone = (judgement.drift.paths, judgement.drift.only_then) if judgement.drift else ((), ())
+    worse = [p for p in paths if p.worse]
+    open_ = [p for p in paths if not p.decided and not p.worse]
+    lines = [f"{o.path}: {o.goal.name} not met: it is {o.goal.shown(o.value or 0.0)}" for o in missed]
+    lines += [line for p in worse for line in _worse(p)]
+    lines += [f"{name}: no longer measured; make a new baseline if that is meant" for name in gone]
+    lines += [f"{o.path}: {o.goal.name} cannot be decided: {o.reason}" for o in undecided]
+    lines += [f"{p.path}: {f'not compared, as its {p.differs}' if p.differs else _TOO_FEW}" for p in open_]
+    yield from lines
+    if len(lines) > 1:
+        named = {
+            "not met": [f"{o.path}: {o.goal.name}" for o in missed],
+            "worse": [p.path for p in worse],
+            "no longer measured": list(gone),
+            "cannot be decided": [count(len(undecided), "goal")] if undecided else [],
+            "not compared": [count(len(open_), "path")] if open_ else [],
+        }
+        yield "; ".join(f"{what}: {listed(names, _MOST)}" for what, names in named.items() if names)
+
+
+_TOO_FEW: Final = "what changed cannot be decided: too few samples, then or now"
+
+
+def _worse(path: Since) -> Iterator[str]:
+    if path.answers == "fewer":
+        then, now = (percent(share) for share in path.availability if share is not None)
+        yield f"{path.path}: fewer were answered, {now} after {then}"
+    for d in path.slower:
+        yield f"{path.path}: {d.metric} became slower, from {duration(d.a)} to {duration(d.b)}"
 
 
 def as_json(judgement: Judgement) -> dict[str, Any]:
@@ -63,6 +111,9 @@ def _drift(drift: Drift) -> dict[str, Any]:
                 "availability_then": p.availability[0],
                 "availability_now": p.availability[1],
                 "answers": p.answers,
+                "differs": list(p.differs.aspects) if p.differs else [],
+                "measured_then": p.differs.then if p.differs else None,
+                "measured_now": p.differs.now if p.differs else None,
                 "differences": [_difference(d) for d in p.differences],
             }
             for p in drift.paths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -14,19 +15,24 @@ from pathlib import Path
 
 import vl_convert
 
-from fathometer.clean import INSTEAD, all_cleaned
+from fathometer.clean import INSTEAD, all_cleaned, cleaned
 from fathometer.report.vega import INK, Spec
 
 
-def svg(spec: Spec, name: str) -> str:
+def svg(spec: Spec, name: str, title: str) -> str:
     """An SVG whose text has the colour of the text around it. `name`: unique in the page, for the pictures
-    stand in one document and must not use each other's clips.
+    stand in one document and must not use each other's clips. `title`: its label for screen readers.
     """
     drawn = _svg(all_cleaned(spec))
     drawn = re.sub(re.escape(INK), "currentColor", drawn, flags=re.IGNORECASE)
     drawn = re.sub(r' d="[^"]*"', lambda outline: _LONG.sub(_shortened, outline[0]), drawn)
     drawn = _ALIKE.sub(_joined, drawn)
-    return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", drawn)
+    return _labelled(re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", drawn), title)
+
+
+def _labelled(drawn: str, title: str) -> str:
+    label = html.escape(cleaned(f"Chart: {title}"))
+    return drawn.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
 
 
 def _svg(spec: Spec) -> str:
@@ -80,9 +86,9 @@ def compiled(spec: Spec) -> Spec:
     return vega
 
 
-def plain_svg(spec: Spec, ink: str = "#1b1b1f", paper: str = "#ffffff") -> str:
+def plain_svg(spec: Spec, title: str, ink: str = "#1b1b1f", paper: str = "#ffffff") -> str:
     """An SVG for slides: colours of its own, on paper."""
-    return _svg(_painted(spec, ink, paper))
+    return _labelled(_svg(_painted(spec, ink, paper)), title)
 
 
 def png(spec: Spec, scale: float = 2.0, ink: str = "#1b1b1f", paper: str = "#ffffff") -> bytes:

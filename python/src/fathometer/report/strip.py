@@ -45,9 +45,10 @@ class Verdict:
 
 
 def verdicts(analysis: Analysis, judgement: Judgement) -> list[Verdict]:
-    """Goals first, then what changed, then what was measured."""
+    """Goals first, of these the missed ones; then what changed, then what was measured."""
     goals = list(dict.fromkeys(o.goal for o in judgement.outcomes))
     strip = [_of_goal(goal, [o for o in judgement.outcomes if o.goal == goal]) for goal in goals]
+    strip.sort(key=lambda verdict: verdict.tone != "bad")
     if judgement.drift is not None:
         strip.append(_of_drift(judgement.drift))
     return strip + _measured(analysis)
@@ -88,10 +89,14 @@ def _paths(outcomes: Sequence[Outcome]) -> str:
 def _of_drift(drift: Drift) -> Verdict:
     worse = [p for p in drift.paths if p.worse]
     better = [p for p in drift.paths if p.better]
-    undecided = [p for p in drift.paths if not p.decided]
+    otherwise = [p for p in drift.paths if p.differs]
+    undecided = [p for p in drift.paths if not p.decided and not p.differs]
     details = [_since(p) for p in [*worse, *(b for b in better if b not in worse)][: 2 * _MOST]]
     if undecided:
         details.append(f"cannot be decided for {listed([p.path for p in undecided], _MOST)}")
+    details += [f"{p.path}: not compared, as its {p.differs}" for p in otherwise[:_MOST]]
+    if len(otherwise) > _MOST:
+        details.append(f"nor {count(len(otherwise) - _MOST, 'other path')}")
     if drift.only_then:
         details.append(f"no longer measured: {listed(list(drift.only_then), _MOST)}")
     if drift.only_now:
@@ -104,8 +109,9 @@ def _of_drift(drift: Drift) -> Verdict:
     if drift.only_then:
         gone = f"{count(len(drift.only_then), 'path')} no longer measured"
         return Verdict(head, gone, "bad", tuple(details))
-    if undecided or not drift.paths:
-        return Verdict(head, "cannot be decided", "open", tuple(details))
+    if undecided or otherwise or not drift.paths:
+        answer = "not compared" if otherwise and not undecided else "cannot be decided"
+        return Verdict(head, answer, "open", tuple(details))
     if better:
         faster = all(p.answers != "more" for p in better)
         answer = f"{count(len(better), 'path')} {'faster' if faster else 'better'}"

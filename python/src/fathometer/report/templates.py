@@ -22,21 +22,19 @@ from fathometer.findings.model import Analysis, Scenario, is_making, is_search
 from fathometer.findings.seen import ways
 from fathometer.findings.words import capital, count, duration, listed, moment, zone_name
 from fathometer.report import modes, page, render, tables
-from fathometer.report.interest import by_interest, foremost_pairs, harm
+from fathometer.report.interest import MOST_INCIDENTS, as_shown, by_interest, foremost_pairs
 from fathometer.report.page import Page
 from fathometer.report.strip import verdicts
 
 LIMIT: Final = 4_000_000
 """Bytes of a page. Mail, tickets and phones take that."""
-MOST_INCIDENTS: Final = 5
-"""That have a line besides the costliest, which is told in full; the others are a click away."""
 MOST_OPEN: Final = 3
 """Paths whose details are open from the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedIncident:
-    """An incident with its number."""
+    """An incident with its number, which counts in the order of the page."""
 
     number: int
     incident: Incident
@@ -45,16 +43,9 @@ class NumberedIncident:
 def stories(
     incidents: Sequence[Incident],
 ) -> tuple[NumberedIncident | None, list[NumberedIncident], list[NumberedIncident]]:
-    """The one that cost most; the next in order of time; and the others, too."""
-    every = [NumberedIncident(n, i) for n, i in enumerate(incidents, 1)]
-    by_harm = sorted(every, key=lambda s: harm(s.incident), reverse=True)
-    lines = by_harm[1 : MOST_INCIDENTS + 1]
-    others = by_harm[MOST_INCIDENTS + 1 :]
-    return (
-        by_harm[0] if by_harm else None,
-        [s for s in every if s in lines],
-        [s for s in every if s in others],
-    )
+    """The one that cost most, those that have a line, and the others (`interest.as_shown`)."""
+    every = [NumberedIncident(n, i) for n, i in enumerate(as_shown(incidents), 1)]
+    return (every[0] if every else None, every[1 : MOST_INCIDENTS + 1], every[MOST_INCIDENTS + 1 :])
 
 
 def html(report: Page) -> str:
@@ -207,6 +198,7 @@ def _in_markdown(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
 def _context(report: Page) -> dict[str, Any]:
     a = report.analysis
     worst, lines, others = stories(a.incidents)
+    shown = as_shown(a.incidents)
     whole = [f for f in a.findings if not f.is_event]
     general = [f for f in whole if len(f.paths) != 1]
     main = foremost_pairs(a)
@@ -225,7 +217,7 @@ def _context(report: Page) -> dict[str, Any]:
         "more_stories": others[: report.rows],
         "more_incidents": len(others),
         "incidents_left_out": max(len(others) - report.rows, 0),
-        "paths": [_path(report, name, whole) for name in foremost],
+        "paths": [_path(report, name, whole, shown) for name in foremost],
         "open": foremost[:MOST_OPEN],
         "findings": sorted(general, key=words.weight, reverse=True)[: report.rows],
         "advice": [x for x in a.advice if x.actionable],
@@ -264,8 +256,8 @@ def _applications(a: Analysis) -> dict[str, Any] | None:
     }
 
 
-def _path(report: Page, name: str, whole: Sequence[Finding]) -> dict[str, Any]:
-    """What the details of a path are made of."""
+def _path(report: Page, name: str, whole: Sequence[Finding], shown: Sequence[Incident]) -> dict[str, Any]:
+    """What the details of a path are made of. `shown`: the incidents in the order of their numbers."""
     scenario = report.analysis.scenario(name)
     p50, p99 = scenario.figure("p50"), scenario.figure("p99")
     figures = [f"p50 {duration(p50.value)}"] if p50.shown else []
@@ -277,5 +269,5 @@ def _path(report: Page, name: str, whole: Sequence[Finding]) -> dict[str, Any]:
         "charts": report.of_path("time", name),
         "calendar": report.of_path("calendar", name),
         "findings": [f for f in whole if f.scenario == name],
-        "incidents": [n for n, i in enumerate(report.analysis.incidents, 1) if name in i.paths],
+        "incidents": [n for n, i in enumerate(shown, 1) if name in i.paths],
     }

@@ -75,7 +75,7 @@ def write(
         _directory(pictures)
         for figure in page.every():
             progress(f"writing {figure.name}")
-            _put(pictures / f"{figure.name}.svg", render.plain_svg(figure.spec).encode())
+            _put(pictures / f"{figure.name}.svg", render.plain_svg(figure.spec, figure.title).encode())
             _put(pictures / f"{figure.name}.png", render.png(figure.spec))
         written.append(pictures)
     if markdown:

@@ -1,0 +1,65 @@
+"""How much memory a report takes, by what Python allocates: the same on every run, unlike the process's."""
+
+import functools
+import gc
+import tempfile
+import tracemalloc
+from pathlib import Path
+
+from fathometer.dataset import open_recordings
+from fathometer.dataset.recording import _counted
+from fathometer.findings.analyse import analyse
+from fathometer.report import write as writing
+from support.recordings import lognormal_ns, write
+
+MORE = 4
+"""How many times as many of something are in the larger recording."""
+ROOM = 1.15
+"""Tables of dictionaries grow in steps."""
+
+
+def peaks(directory, page=None):
+    """The most bytes in use in each step of a report. Lines of events are read before: each by itself."""
+    recordings = open_recordings([directory])
+    steps = {}
+    gc.collect()
+    tracemalloc.start()
+
+    def step(name, work):
+        tracemalloc.reset_peak()
+        made = work()
+        steps[name] = tracemalloc.get_traced_memory()[1]
+        return made
+
+    try:
+        step("counting", lambda: [_counted(r) for r in recordings])
+        analysis = step("analysis", lambda: analyse(recordings))
+        step("json", lambda: len(writing.as_text(analysis, "json")))
+        step("markdown", lambda: len(writing.as_text(analysis, "markdown")))
+        if page:
+            step("page", lambda: writing.write(analysis, html=page))
+    finally:
+        tracemalloc.stop()
+    return steps
+
+
+@functools.cache
+def warm_up():
+    """Has imported and compiled what is so once."""
+    with tempfile.TemporaryDirectory() as directory:
+        for number, label in enumerate(("near", "far")):
+            write(Path(directory, label), lognormal_ns(number, 400), label=label)
+        peaks(directory)
+
+
+def assert_linear(directory, make, n, page=None):
+    """`make(directory, n)` writes recordings: four times as many of what it counts take at most four times as
+    much in every step.
+    """
+    warm_up()
+    few, many = (directory / str(number) for number in (n, MORE * n))
+    for place, number in ((few, n), (many, MORE * n)):
+        place.mkdir()
+        make(place, number)
+    less, more = peaks(few, page), peaks(many, page)
+    assert all(more[step] <= ROOM * MORE * less[step] for step in less), (less, more)
