@@ -1,4 +1,6 @@
-"""What failed in this host is told as its own fault, and lowers no availability. What hangs is told as long as it does."""
+"""What failed in this host is told as its own fault, and lowers no availability; what hangs is told as long
+as it does.
+"""
 
 import pytest
 

@@ -198,8 +198,8 @@ LOCAL: Final = frozenset({"local", "local_paused"})
 
 
 def lost_here(events: Iterable[Event]) -> int:
-    """Samples without an echo that were lost in this host: out on a connection when it ended for a cause in this
-    host, or when the run ended in a silence that had one.
+    """Samples without an echo that were lost in this host: out on a connection when it ended for a cause in
+    this host, or when the run ended in a silence that had one.
     """
     silent: dict[int, bool] = {}
     ends: dict[int, tuple[int, bool, bool]] = {}

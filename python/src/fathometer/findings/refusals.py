@@ -1,6 +1,6 @@
-"""Attempts to connect that failed or hang, a row of them as one, and until when there was no connection. A row
-that failed in this host, before anything was sent, is another than one that failed in the network or at the
-target.
+"""Attempts to connect that failed or hang, a row of them as one, and until when there was no connection. A
+row that failed in this host, before anything was sent, is another than one that failed in the network or at
+the target.
 """
 
 from __future__ import annotations

@@ -254,11 +254,11 @@ impl Dialer {
         };
         path.resolved_sample(now, &sample, Some(Waited::for_itself(rtt_ns)), false);
         cx.sample(self.path, sample);
-        self.shut_down(now, link, cx);
+        Self::shut_down(now, link, cx);
     }
 
     /// Our FIN. The peer's is waited for: a socket that is closed with bytes unread (a greeting) would send a RST.
-    fn shut_down(&self, now: u64, link: LinkId, cx: &mut Context) {
+    fn shut_down(now: u64, link: LinkId, cx: &mut Context) {
         cx.emit(Output::Shutdown { link });
         cx.timers.set(now + CLOSING_NS, Timer::DialClosing, link.place);
     }

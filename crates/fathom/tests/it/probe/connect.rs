@@ -264,8 +264,7 @@ fn last_attempts_are_awaited_without_spinning() {
     ];
     let mut strace = std::process::Command::new("strace");
     strace.args(["-f", "-qq", "-o", "calls", "-e", "trace=epoll_wait,epoll_pwait,epoll_pwait2,poll,ppoll"]);
-    let outcome =
-        Probe::spawn(strace.arg(crate::support::FATHOM).args(line).current_dir(home.path())).finish();
+    let outcome = Probe::spawn(strace.arg(FATHOM).args(line).current_dir(home.path())).finish();
     assert_eq!(outcome.code(), 1, "{outcome:?}");
     assert_eq!(rows(&home.path().join("r")).len(), 5);
     let calls = std::fs::read_to_string(home.path().join("calls")).expect("written").lines().count();

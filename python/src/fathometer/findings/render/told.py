@@ -42,7 +42,9 @@ REMEDIES: Final = {
     "retry": "reconnect with back-off, and keep a retry budget for as long as the outage lasted",
     "timeout": "let clients wait longer than the standstill before they give a connection up",
     "host": "give this host more processor time; what it measured meanwhile is its own delay",
-    "own network": "look after this host's ports, descriptors, addresses and routes: the target was not at fault",
+    "own network": (
+        "look after this host's ports, descriptors, addresses and routes: the target was not at fault"
+    ),
     "probe host": "measure at a lower rate, or from a host that keeps it",
 }
 

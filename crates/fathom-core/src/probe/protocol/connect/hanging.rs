@@ -19,6 +19,7 @@ const TOLD_AGAIN_PART: u64 = 8;
 
 /// What is known of them.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "they are all times, whose unit is in their names")]
 pub(super) struct Hanging {
     /// When a connection was last made. What was begun before says nothing any more.
     answered_ns: u64,

@@ -50,7 +50,7 @@ impl Dialer {
         }
         self.hanging.answered(now);
         (self.trial.over, self.trial.ready) = (true, true);
-        self.shut_down(now, link, cx);
+        Self::shut_down(now, link, cx);
     }
 
     /// The address does not answer: the next one has its turn.
