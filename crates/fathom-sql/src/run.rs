@@ -104,7 +104,6 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
                 vec![Connection { counted: None, unrecorded: Some(0), lost_from: None }; several as usize]
             }
         },
-        is_pooled: false,
         notes: Vec::new(),
         recording: config.recording.as_ref().map(|recording| recording.dir.display().to_string()),
     });
