@@ -1,12 +1,30 @@
-//! Requests to end, as signals bring them.
+//! Requests to end, and hang-ups, as signals bring them.
 
 use crate::exit::Failure;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// Calls `asked`, on a thread of its own, each time this process is asked to end: by Ctrl-C (SIGINT), SIGTERM or a
-/// hang-up (SIGHUP). A hang-up that was ignored when the process started, as under `nohup`, stays ignored.
+/// What a hang-up asks for: files to open anew.
+static REOPEN: Mutex<Vec<Box<dyn Fn() + Send>>> = Mutex::new(Vec::new());
+/// A hang-up ended this run.
+static HUNG_UP: AtomicBool = AtomicBool::new(false);
+
+/// Calls `asked`, on a thread of its own, each time this process is asked to end: by Ctrl-C (SIGINT), SIGTERM, or a
+/// hang-up (SIGHUP) of the terminal that it runs on. Any other hang-up asks for files to be opened anew, as a rotation of
+/// logs does. One that was ignored when the process started, as under `nohup`, stays ignored.
 pub(crate) fn on_request_to_end(asked: impl FnMut() + Send + 'static) -> Result<(), Failure> {
     watch(asked).map_err(|e| Failure::run(format!("cannot watch for SIGTERM and Ctrl-C: {e}")))
+}
+
+/// Calls `reopen` at each hang-up that ends nothing.
+pub(crate) fn on_hangup(reopen: impl Fn() + Send + 'static) {
+    REOPEN.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(reopen));
+}
+
+/// Whether this run ended because its terminal hung up: nobody stopped it, so it has not done what was asked.
+pub(crate) fn hung_up() -> bool {
+    HUNG_UP.load(Ordering::SeqCst)
 }
 
 #[cfg(unix)]
@@ -15,9 +33,26 @@ fn watch(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
     let hangup = (!fathom_os::signals::hangup_is_ignored()).then_some(SIGHUP);
     let watched = [SIGINT, SIGTERM].into_iter().chain(hangup);
     let mut signals = signal_hook::iterator::Signals::new(watched)?;
+    let had_terminal = has_terminal();
+    let told = move |signal| {
+        if signal != SIGHUP {
+            asked();
+        } else if had_terminal && !has_terminal() {
+            HUNG_UP.store(true, Ordering::SeqCst);
+            asked();
+        } else {
+            REOPEN.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|reopen| reopen());
+        }
+    };
     let thread = std::thread::Builder::new().name("signals".into());
     // A signal that comes twice before the thread runs is one request: only a person's second Ctrl-C is meant as one.
-    thread.spawn(move || signals.forever().for_each(|_| asked())).map(drop)
+    thread.spawn(move || signals.forever().for_each(told)).map(drop)
+}
+
+/// Whether this process has a controlling terminal. A terminal that hangs up has none left when it tells so by SIGHUP.
+#[cfg(unix)]
+fn has_terminal() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
 }
 
 /// From here on a file that reaches the limit of its size (`ulimit -f`) makes its write fail, as a full disk does, and does not
@@ -33,7 +68,6 @@ pub(crate) fn outlive_the_limit_of_files() {
 fn watch(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
     let came = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&came))?;

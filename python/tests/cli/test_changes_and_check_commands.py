@@ -114,7 +114,7 @@ def test_check_unit_option_applies_to_unitless_figures(tmp_path):
 
 def test_our_own_report_passes_our_own_check(tmp_path):
     write(tmp_path / "r", lognormal_ns(1, 3000, 700), label="own")
-    done = run("report", tmp_path / "r", "--json", "-", cwd=tmp_path)
+    done = run("report", tmp_path / "r", "--json", cwd=tmp_path)
     assert {r["verdict"] for r in json.loads(done.stdout)["consistency"]} == {"ok"}
 
 

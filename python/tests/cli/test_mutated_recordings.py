@@ -28,8 +28,8 @@ SECONDS = float(os.environ.get("FATHOM_MUTATIONS_SECONDS", "120"))
 FIRST = int(os.environ.get("FATHOM_MUTATIONS_FIRST", "1"))
 MIB = 1 << 10
 PYTHON = {
-    "report": ["report", "r", "--json", "-"],
-    "page": ["report", "r", "-o", "page.html", "--json", "page.json", "--markdown", "page.md"],
+    "report": ["report", "r", "--json"],
+    "page": ["report", "r", "-o", "page.html", "--json-file", "page.json", "--markdown", "page.md"],
     "changes": ["changes", "r/m"],
     "compare": ["compare", "r/m", "r/ok", "--json"],
     "rollup": ["rollup", "r", "-o", "rolled"],

@@ -228,10 +228,7 @@ fn failed(why: String) -> RunEnd {
 /// Prints the summaries and decides how it all went.
 fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) -> Result<(), Failure> {
     let live = live_state::lock(live);
-    // Where connections are the samples, one that failed is a sample too.
-    let begun =
-        live.iter().any(|state| !state.statistics.connections.is_empty() || state.statistics.samples > 0);
-    if !begun {
+    if !live_state::has_begun(&live) {
         keep::discard(config, &live);
         let each = || config.paths.iter().zip(live.iter());
         let ended_early = || {
@@ -337,12 +334,12 @@ fn silent(config: &Config, path: &Path, state: &LiveState, end: &RunEnd) -> Opti
 fn gone(config: &Config, path: &Path, state: &LiveState) -> Option<String> {
     let (target, outages) = (&path.target, &state.statistics.outages);
     if config.connect {
-        let at = summary::clock_time(outages.refused_to_the_end()?.began_at);
+        let at = summary::date_and_time(outages.refused_to_the_end()?.began_at);
         return Some(format!(
             "{target} accepted no connection from {at} UTC to the end; is its server still there?"
         ));
     }
-    let at = summary::clock_time(outages.lost_for_good()?.began_at);
+    let at = summary::date_and_time(outages.lost_for_good()?.began_at);
     Some(format!(
         "the connection to {target} was lost at {at} UTC and did not come back; is its reflector still there?"
     ))

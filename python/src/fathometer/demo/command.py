@@ -160,7 +160,7 @@ def _report(recordings: Path, page: Path) -> Path:
             analysis,
             html=page,
             markdown=None,
-            machine=page.with_suffix(".json"),
+            machine=[page.with_suffix(".json")],
             pictures=None,
             title="A cloud region, emulated",
             progress=progress,

@@ -54,7 +54,7 @@ def write(
     *,
     html: Path | None = None,
     markdown: Path | None = None,
-    machine: Path | None = None,
+    machine: Sequence[Path] = (),
     pictures: Path | None = None,
     title: str | None = None,
     judgement: Judgement = NOTHING_ASKED,
@@ -63,8 +63,10 @@ def write(
     """Writes the files asked for, each complete or not at all; returns them in that order."""
     written: list[Path] = []
     if machine:
-        _put(machine, as_text(analysis, "json", judgement=judgement).encode())
-        written.append(machine)
+        document = as_text(analysis, "json", judgement=judgement).encode()
+        for path in machine:
+            _put(path, document)
+            written.append(path)
     if not (html or markdown or pictures):
         return written
     page = drawing.draw(analysis, title, judgement, progress)
