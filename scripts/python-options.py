@@ -24,7 +24,12 @@ def command_of(name: str, command: Any) -> dict[str, Any]:
     """A command as JSON, with those below it."""
     below = [command_of(*item) for item in getattr(command, "commands", {}).items()]
     arguments = [
-        {"name": str(p.metavar or p.name), "required": p.required, "many": p.nargs == -1, "help": p.help or ""}
+        {
+            "name": str(p.metavar or p.name),
+            "required": p.required,
+            "many": p.nargs == -1,
+            "help": p.help or "",
+        }
         for p in command.params
         if p.param_type_name == "argument"
     ]

@@ -54,7 +54,7 @@ pub fn is_number(text: &str) -> bool {
 /// Whether a text is an IPv6 address, with or without its interface.
 fn is_ipv6(text: &str) -> bool {
     let (address, interface) = text.split_once('%').unwrap_or((text, "lo"));
-    address.parse::<Ipv6Addr>().is_ok() && !interface.is_empty()
+    address.parse::<Ipv6Addr>().is_ok() && !interface.is_empty() && !interface.contains(':')
 }
 
 /// A host with its port, where it has one, as part of a file name that people can read: `::1` is `0--1`, and

@@ -214,9 +214,7 @@ def _wrong(command: str, what: str, remedy: str) -> FathometerError:
 def _printed(machine: bool, markdown: str | None) -> Literal["json", "markdown"] | None:
     """What goes to standard output."""
     if machine and markdown == "-":
-        raise _wrong(
-            "report", "--json and --markdown - both want standard output", "give one of them a file"
-        )
+        raise _wrong("report", "--json and --markdown - both want standard output", "give one of them a file")
     if machine:
         return "json"
     return "markdown" if markdown == "-" else None

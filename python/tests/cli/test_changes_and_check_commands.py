@@ -60,12 +60,6 @@ def test_numbers_without_a_unit_are_wrong_usage(stepped):
     assert "--unit" in done.stderr
 
 
-def test_several_recordings_are_wrong_usage(tmp_path, stepped):
-    for name in "ab":
-        write(tmp_path / name, stepped)
-    assert run("changes", tmp_path).returncode == 2
-
-
 def test_steady_series_has_no_changes():
     done = run("changes", "-", "--unit", "us", stdin="\n".join(str(100 + i % 3) for i in range(200)))
     assert (done.returncode, done.stdout) == (0, "no change found\n")

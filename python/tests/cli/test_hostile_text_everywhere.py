@@ -106,7 +106,7 @@ PYTHON = {
         "r.html",
         "--markdown",
         "r.md",
-        "--json",
+        "--json-file",
         "r.json",
         "--figures",
         "figures",

@@ -137,9 +137,13 @@ def faults_of(number, bases, directory, python, judge):
     base = chance.choice(bases)
     shutil.copytree(base, directory / "r" / "m")
     what = mutated(chance, directory / "r" / "m")
-    found = []
+    found, codes = [], {}
     for name, done in all_of(number, directory, python):
-        if (fault := judge(name, done)) is not None:
+        codes[name] = done.code
+        fault = judge(name, done)
+        if name == "verify" and done.code == 0 and codes["report"] != 0:
+            fault = "calls sound what the report does not read whole"
+        if fault is not None:
             found.append(f"seed {number} ({base.name}: {what}): {name} {fault}\n{done.stderr[-3000:]}")
             print(found[-1], flush=True)  # A long run need not come to its end.
     shutil.rmtree(directory / "r" / "m")

@@ -49,10 +49,10 @@ from typing import Any, Final
 from fathometer import __version__
 from fathometer.clean import cleaned
 from fathometer.cloud import labs
-from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
 from fathometer.study.journal import JOURNAL, Journal, read_journal
 from fathometer.study.lock import LOCK
+from fathometer.writing import replace
 
 _FORMAT: Final = 1
 FILES: Final = "labs"
@@ -314,7 +314,7 @@ class LabPlace:
             if text != _object(copy):
                 # Without it the lab is as well off as it was.
                 with contextlib.suppress(OSError):
-                    write_whole(copy, text)
+                    replace(copy, text.encode(), sync=True)
             return False
         if _object(copy) is None or not self.root.is_dir():
             return False
@@ -343,7 +343,7 @@ class LabPlace:
         # The tool reads JSON, which has no NaN.
         text = json.dumps(values, indent=1, allow_nan=False) + "\n"
         try:
-            write_whole(file, text)
+            replace(file, text.encode(), sync=True)
         except OSError as error:
             raise FathometerError(
                 "write the lab's settings",

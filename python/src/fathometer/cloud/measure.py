@@ -24,6 +24,7 @@ from fathometer.study.read import read_study
 from fathometer.study.run import run_study
 from fathometer.study.watch.terminal import view_of_own
 from fathometer.study.words import duration_text
+from fathometer.writing import replace
 
 _SSH_PORT: Final = 22
 _LAST_PORT: Final = 65_535
@@ -78,9 +79,7 @@ def run(
         goes_on = goes_on and work.place.last("study.started", "outputs.changed") is last
         if not goes_on:
             text = study_text(lab, like.absolute() if like else None, key_of(work), file.parent, known)
-            new = file.with_suffix(".new")
-            new.write_text(text, encoding="utf-8")
-            new.rename(file)
+            replace(file, text.encode())
             _say_unlike(work, like)
         _say_left(work, output)
         _must_fit(work, file, output, quick=quick)

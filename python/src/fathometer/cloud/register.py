@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from fathometer.cloud.journal import LabPlace, all_usual
 from fathometer.cloud.where import Where, both, is_elsewhere, known, must_be_asked
-from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
+from fathometer.writing import replace
 
 _FORMAT: Final = 1
 _UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError)
@@ -191,7 +191,7 @@ def note(place: LabPlace, *, may_exist: bool) -> str | None:
             return None
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(file, text)
+        replace(file, text.encode(), sync=True)
     except OSError as error:
         return f"{file}: {error.strerror}"
     return None

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from fathometer.cloud.journal import LOGS, LabPlace, all_usual
-from fathometer.cloud.whole import write_whole
 from fathometer.errors import FathometerError
+from fathometer.writing import replace
 
 _RESERVED: Final = 8 << 20
 """Bytes for what the tool prints: a line or two for each thing, and a state."""
@@ -144,4 +144,4 @@ def _elsewhere(lab_id: str) -> Iterator[Path]:
 
 def _write(file: Path, text: str) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(file, text)
+    replace(file, text.encode(), sync=True)
