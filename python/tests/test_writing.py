@@ -36,7 +36,7 @@ def mode(path):
 
 
 def all_private(directory):
-    """Asserts that nobody else reads anything below a directory."""
+    """Asserts that only the owner reads anything below a directory."""
     below = sorted(directory.rglob("*"))
     assert below
     assert {p.name: oct(mode(p)) for p in below if mode(p) & 0o077} == {}
@@ -77,7 +77,7 @@ def test_own_link_stays_and_is_followed(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of another account")
 @pytest.mark.parametrize("command", ["page", "port file"])
 def test_link_of_another_account_is_refused(tmp_path, precious, command):
-    """Its owner chose what the next report replaced."""
+    """The link's owner chose the file that the report replaced."""
     link = tmp_path / "planted"
     link.symlink_to(precious)
     os.lchown(link, NOBODY, NOBODY)

@@ -27,22 +27,22 @@ pub fn split(text: &str) -> Result<(&str, Option<u16>), String> {
         }
     };
     if host.is_empty() || host.contains(char::is_whitespace) || host.contains('/') {
-        return Err("that is no host".to_owned());
+        return Err("the host is missing or has characters that no host has".to_owned());
     }
     // A resolver takes 7007 for the address 0.0.27.95.
     if is_number(host) {
-        return Err(format!("a number alone is no host; a port stands behind its host, as in HOST:{host}"));
+        return Err(format!("a bare number is not a host; a port follows its host, as in HOST:{host}"));
     }
     let port = match port.map(str::parse) {
         None => None,
         Some(Ok(port)) if port != 0 => Some(port),
-        Some(_) if port == Some("") => return Err("there is no port behind the colon".to_owned()),
-        Some(_) => return Err(format!("{} is no port (1 to 65535)", port.unwrap_or_default())),
+        Some(_) if port == Some("") => return Err("the port behind the colon is missing".to_owned()),
+        Some(_) => return Err(format!("{} is not a port (1 to 65535)", port.unwrap_or_default())),
     };
     Ok((host, port))
 }
 
-/// Whether a text is a number and nothing else, decimal or hexadecimal.
+/// True for a bare number, decimal or hexadecimal.
 pub fn is_number(text: &str) -> bool {
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     match hexadecimal {
@@ -51,7 +51,7 @@ pub fn is_number(text: &str) -> bool {
     }
 }
 
-/// Whether a text is an IPv6 address, with or without its interface.
+/// True for an IPv6 address, with or without its interface.
 fn is_ipv6(text: &str) -> bool {
     let (address, interface) = text.split_once('%').unwrap_or((text, "lo"));
     address.parse::<Ipv6Addr>().is_ok() && !interface.is_empty() && !interface.contains(':')
@@ -109,20 +109,20 @@ mod tests {
     #[test]
     fn mistakes_in_hosts_name_the_remedy() {
         for (text, told) in [
-            ("", "no host"),
-            (":7", "no host"),
-            ("a b", "no host"),
-            ("a/b", "no host"),
-            ("db1:", "no port behind the colon"),
-            ("db1:0", "0 is no port"),
-            ("db1:99999", "99999 is no port"),
+            ("", "host is missing"),
+            (":7", "host is missing"),
+            ("a b", "characters"),
+            ("a/b", "characters"),
+            ("db1:", "behind the colon is missing"),
+            ("db1:0", "0 is not a port"),
+            ("db1:99999", "99999 is not a port"),
             ("[::1", "not closed"),
             ("[::1]7", "a colon and a port"),
             ("fe80::1%eth0:7", "brackets"),
             ("fe80::1%", "brackets"),
             ("7007", "as in HOST:7007"),
-            ("7007:7", "number alone"),
-            ("0x1b5f", "number alone"),
+            ("7007:7", "bare number"),
+            ("0x1b5f", "bare number"),
         ] {
             assert!(split(text).is_err_and(|why| why.contains(told)), "{text}: {:?}", split(text));
         }

@@ -1,7 +1,7 @@
 //! Files that are replaced in one step: a reader sees the old one or the new one, whole.
 //!
-//! The new file gets a name that nobody can know, and is made only where nothing has that name. So a link that another
-//! account planted in the directory leads nowhere.
+//! The new file gets a random name, and is made only if nothing has that name. So a link that another account planted in the
+//! directory leads nowhere.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -50,7 +50,7 @@ pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     options.open(path)
 }
 
-/// Where the file is that a path leads to.
+/// The path without its links.
 fn place(path: &Path) -> io::Result<PathBuf> {
     let mut place = path.to_owned();
     for _ in 0..LINKS {
@@ -72,7 +72,7 @@ fn place(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("its links lead to each other"))
 }
 
-/// Whether a link is this account's or root's.
+/// True for a link of this account or of root.
 fn is_trusted(link: &fs::Metadata) -> bool {
     #[cfg(unix)]
     {
@@ -101,7 +101,7 @@ mod tests {
         }
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
-        assert!(replace(home.path(), b"", 0o600).is_err(), "a directory is no file");
+        assert!(replace(home.path(), b"", 0o600).is_err(), "a directory cannot be replaced");
         assert!(replace(&home.path().join("missing/file"), b"", 0o600).is_err());
     }
 

@@ -194,7 +194,7 @@ impl Manifest {
             .map_err(|e| Error::Manifest { path: dir.join(name), reason: e.to_string() })
     }
 
-    /// What stands in it, as far as it is of a version that is known.
+    /// The content of a manifest of a known version.
     pub(crate) fn read_value(dir: &Path, name: &str) -> Result<Value, Error> {
         let path = dir.join(name);
         let file = crate::plain::open(&path).map_err(|e| {

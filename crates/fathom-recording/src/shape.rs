@@ -9,7 +9,7 @@ const DEEPEST: usize = 64;
 /// From here on a number has no 64 bits: `serde_json` makes a float of a larger whole number.
 const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
 
-/// Why a value is none that every reader takes.
+/// The reason why some reader refuses a value; `None`: every reader takes it.
 pub(crate) fn unfit(value: &Value) -> Option<String> {
     unfit_below(value, DEEPEST)
 }
@@ -29,12 +29,12 @@ fn unfit_below(value: &Value, levels: usize) -> Option<String> {
     children.into_iter().find_map(|child| unfit_below(child, levels - 1))
 }
 
-/// Whether a value is an event, of this version or of a later one: it says when it was, and of what kind.
+/// True for an event, of this version or of a later one: it has a time and a kind.
 pub(crate) fn is_event(value: &Value) -> bool {
     value["kind"].is_string() && value["at"].as_str().is_some_and(is_time) && unfit(value).is_none()
 }
 
-/// Whether a text is a time of RFC 3339, with its offset, that has ns in 64 bits.
+/// True for a time of RFC 3339 with its offset, whose ns fit into 64 bits.
 fn is_time(text: &str) -> bool {
     let bytes = text.as_bytes();
     let Some((date, rest)) = bytes.split_at_checked("0000-00-00T00:00:00".len()) else { return false };
@@ -59,7 +59,7 @@ fn is_time(text: &str) -> bool {
         && text.parse::<Timestamp>().is_ok_and(|at| i64::try_from(at.as_nanosecond()).is_ok())
 }
 
-/// What of a manifest breaks its schema first, in words; `None`: it keeps to it.
+/// The first thing in a manifest that breaks its schema; `None`: nothing does.
 pub(crate) fn breaks_manifest_schema(manifest: &Value) -> Option<String> {
     let schema: Value = serde_json::from_str(include_str!("../../../schema/manifest.schema.json"))
         .expect("a test reads the schema that is compiled in");

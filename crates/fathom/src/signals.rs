@@ -5,14 +5,14 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What a hang-up asks for: files to open anew.
+/// Reopens files at a hang-up.
 static REOPEN: Mutex<Vec<Box<dyn Fn() + Send>>> = Mutex::new(Vec::new());
-/// A hang-up ended this run.
+/// Set if a hang-up ended this run.
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
 
 /// Calls `asked`, on a thread of its own, each time this process is asked to end: by Ctrl-C (SIGINT), SIGTERM, or a
-/// hang-up (SIGHUP) of the terminal that it runs on. Any other hang-up asks for files to be opened anew, as a rotation of
-/// logs does. One that was ignored when the process started, as under `nohup`, stays ignored.
+/// hang-up (SIGHUP) of the terminal that it runs on. Any other hang-up reopens files, after a rotation of
+/// logs. One that was ignored when the process started, as under `nohup`, stays ignored.
 pub(crate) fn on_request_to_end(asked: impl FnMut() + Send + 'static) -> Result<(), Failure> {
     watch(asked).map_err(|e| Failure::run(format!("cannot watch for SIGTERM and Ctrl-C: {e}")))
 }
@@ -22,7 +22,7 @@ pub(crate) fn on_hangup(reopen: impl Fn() + Send + 'static) {
     REOPEN.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(reopen));
 }
 
-/// Whether this run ended because its terminal hung up: nobody stopped it, so it has not done what was asked.
+/// True if this run ended because its terminal hung up.
 pub(crate) fn hung_up() -> bool {
     HUNG_UP.load(Ordering::SeqCst)
 }
@@ -49,7 +49,7 @@ fn watch(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
     thread.spawn(move || signals.forever().for_each(told)).map(drop)
 }
 
-/// Whether this process has a controlling terminal. A terminal that hangs up has none left when it tells so by SIGHUP.
+/// True if this process has a controlling terminal. When SIGHUP comes because a terminal hung up, it has lost it already.
 #[cfg(unix)]
 fn has_terminal() -> bool {
     std::fs::File::open("/dev/tty").is_ok()

@@ -237,7 +237,7 @@ def _recordings(path: str) -> list[_Series]:
 
 
 def _refuse_unlike(recording: Recording) -> None:
-    """Raises `FathometerError` where a recording's samples are no one series of round trips."""
+    """Raises `FathometerError` if a recording's samples are not one series of round trips."""
     from fathometer.changes_follow import refuse_applications
     from fathometer.findings.parts import parts
 

@@ -72,10 +72,10 @@ class Followed:
 
 
 def followed(place: Path) -> list[Followed]:
-    """What is to be followed in a directory: of each path the newest run. Raises `FathometerError`."""
+    """The newest run of each path in a directory. Raises `FathometerError`."""
     begun = [Followed(Path(str(one)), read_manifest(one)) for one in recordings_in(place)]
     newest: dict[str, Followed] = {}
-    # Of a run the first recording that is there; a later run takes its place.
+    # The first recording of a run that is there; a later run takes its place.
     for first, *_ in runs(begun):
         newest[first.manifest.label] = first
     for one in newest.values():

@@ -228,7 +228,7 @@ def _refuse_file_of_flag(recordings: list[str]) -> None:
         if one == "-" or (one.endswith(".json") and Path(one).name != MANIFEST):
             raise _wrong(
                 "report",
-                f"{one} is no recording, and --json takes no file",
+                f"{one} is not a recording, and --json takes no file",
                 "write --json alone, --json -o FILE, or --json-file FILE for a page beside it",
             )
 

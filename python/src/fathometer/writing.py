@@ -1,7 +1,7 @@
 """Files that only their owner reads, and that no link of another account can redirect.
 
-Recordings, rollups and studies name hosts. Who else may write in a directory (/tmp, say) could plant a link
-under the name that a file of ours is about to get.
+Recordings, rollups and studies name hosts. In a directory that others may write to (/tmp, say), another account
+could plant a link under the name that a file of ours is about to get.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def create(place: Path, mode: int = PRIVATE) -> IO[bytes]:
 
 
 def append_to(place: Path) -> IO[bytes]:
-    """A file to append to, which is made where there is none; a link in its place is an error (`OSError`)."""
+    """A file to append to, new if it is missing; a link in its place is an error (`OSError`)."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(place, flags, PRIVATE), "ab+")
 
@@ -72,7 +72,7 @@ def make_directories(place: Path) -> None:
 
 
 def _followed(place: Path) -> Path:
-    """Where the file is that a path leads to."""
+    """The path without its links; raises `OSError`."""
     for _ in range(_LINKS):
         try:
             there = place.lstat()

@@ -6,7 +6,7 @@ use fathom_core::sample::Sample;
 use jiff::tz::TimeZone;
 use std::io::{self, Write};
 
-/// The line before the rows.
+/// Line before the rows.
 pub(super) const HEADER: &str = "packet_num,timestamp,send_time_ns,receive_time_ns,rtt_us\n";
 
 /// Writes the CSV of the articles' Python echo client, a row an answered sample (theirs has none for an unanswered

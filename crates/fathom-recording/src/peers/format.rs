@@ -19,7 +19,7 @@ pub enum RowFormat {
 }
 
 impl RowFormat {
-    /// What stands before the rows of a run.
+    /// Text before the rows of a run.
     pub fn header(self, run: &Run) -> String {
         match self {
             Self::EchoClientCsv => echo_client::HEADER.to_owned(),
@@ -27,7 +27,7 @@ impl RowFormat {
         }
     }
 
-    /// How every file of this format begins, whatever the run.
+    /// First text of every file of this format.
     pub fn beginning(self) -> &'static str {
         match self {
             Self::EchoClientCsv => echo_client::HEADER,
@@ -35,7 +35,7 @@ impl RowFormat {
         }
     }
 
-    /// Whether each run in a file has a header of its own; otherwise there is one at the beginning.
+    /// True if each run in a file has its own header; otherwise the file has one at its beginning.
     pub fn repeats_header(self) -> bool {
         self == Self::SockperfLog
     }

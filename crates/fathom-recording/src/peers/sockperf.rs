@@ -7,7 +7,7 @@ use fathom_core::sample::{Flags, Sample};
 use std::io::{self, Write};
 
 const RULE: &str = "------------------------------";
-/// How a log begins.
+/// First text of every log.
 pub(super) const BEGINNING: &str =
     "------------------------------\ntest was performed using the following parameters: ";
 
@@ -20,7 +20,7 @@ pub(super) struct FullLog<W> {
     packets: u64,
 }
 
-/// What stands before the rows of a run.
+/// Text before the rows of a run.
 pub(super) fn header(run: &Run) -> String {
     let mps = run
         .interval_ns

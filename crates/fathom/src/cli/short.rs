@@ -74,7 +74,7 @@ pub(super) fn shorten(mut cli: Command) -> Command {
 /// A terminal has so many columns at the least.
 const COLUMNS: usize = 80;
 
-/// What stands below the options of each command, for a terminal of that width.
+/// Lays out the text below the options of each command for such a terminal.
 pub(super) fn laid_out(command: Command) -> Command {
     let text = |styled: Option<&StyledStr>| styled.map(|s| text::laid_out(&s.to_string(), COLUMNS));
     let (short, long) = (text(command.get_after_help()), text(command.get_after_long_help()));

@@ -25,7 +25,7 @@ pub(crate) struct LogArgs {
     /// Log by this filter instead: a level (error, warn, info, debug, trace), or levels by module, as in `info,fathom_core=trace,fathom_cloud=debug`
     #[arg(long, env = "FATHOM_LOG", value_name = "FILTER", hide_env_values = true)]
     log: Option<Filter>,
-    /// Append the log to this file instead; without -v or --log as -vv. SIGHUP opens it anew, after a rotation
+    /// Append the log to this file instead; without -v or --log as -vv. SIGHUP reopens it after a rotation
     #[arg(long, value_name = "FILE")]
     log_file: Option<PathBuf>,
 }
@@ -83,7 +83,7 @@ fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     Ok(Box::new(OpenOptions::new().create(true).append(true).open(path)?))
 }
 
-/// Begins to log, where that is asked for. A hang-up (SIGHUP) has the file opened anew: it was rotated.
+/// Begins to log, if that is asked for. A hang-up (SIGHUP) reopens the file: it was rotated.
 pub(crate) fn start(args: &LogArgs) -> Result<Option<Log>, Failure> {
     let Some(filter) = args.filter() else { return Ok(None) };
     let out: Box<dyn Write + Send> = match &args.log_file {

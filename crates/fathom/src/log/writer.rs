@@ -15,7 +15,7 @@ const FINISH: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 enum Message {
     Line(Vec<u8>),
-    /// Something else is to be done now.
+    /// Wakes the thread, which checks its flags.
     Look,
     /// Everything before this has been written when it is answered.
     Finish(SyncSender<()>),
@@ -28,18 +28,18 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
 }
 
-/// What the thread is told beside the lines, also where no more of them find room.
+/// State for the writing thread that needs no room in its queue.
 #[derive(Debug, Default)]
 struct Shared {
     lost: AtomicU64,
     reopen: AtomicBool,
 }
 
-/// Opens the place of the log anew.
+/// Opens the file of the log again.
 type Open = dyn Fn() -> io::Result<Box<dyn Write + Send>> + Send;
 
 impl Writer {
-    /// `open`: opens a file that was rotated; `None`: there is no file.
+    /// `open`: opens the file again after a rotation; `None`: the log goes to a terminal or a pipe.
     pub(super) fn start(
         out: Box<dyn Write + Send>,
         open: Option<impl Fn() -> io::Result<Box<dyn Write + Send>> + Send + 'static>,
@@ -53,10 +53,10 @@ impl Writer {
         Ok(Self { lines, shared })
     }
 
-    /// Has the file opened anew: what was logged so far is in the old one.
+    /// Reopens the file; earlier lines stay in the old one.
     pub(super) fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::SeqCst);
-        // Where there is no room, the thread has lines to write, and looks before each of them.
+        // With a full queue the thread has lines to write, and checks the flag before each.
         let _ = self.lines.try_send(Message::Look);
     }
 
@@ -108,7 +108,7 @@ fn write(mut out: Box<dyn Write + Send>, open: Option<&Open>, waiting: &Receiver
             let _ = out.flush();
             match open() {
                 Ok(anew) => out = anew,
-                Err(e) => _ = writeln!(out, "(the log cannot be opened anew: {e}; it goes on here)"),
+                Err(e) => _ = writeln!(out, "(the log cannot be reopened: {e}; it goes on here)"),
             }
         }
         let gone = shared.lost.swap(0, Ordering::Relaxed);

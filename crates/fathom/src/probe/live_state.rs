@@ -132,7 +132,7 @@ impl LiveState {
     }
 }
 
-/// Whether anything was measured on any path. Where connections are the samples, one that failed is a sample too.
+/// True if anything was measured on any path. With `--connect` a connection that failed is a sample, too.
 pub(super) fn has_begun(live: &[LiveState]) -> bool {
     live.iter().any(|state| !state.statistics.connections.is_empty() || state.statistics.samples > 0)
 }

@@ -1,7 +1,7 @@
 //! `--csv`, `--sockperf-log`: files in another program's format that are written a row at a time.
 //!
-//! A run appends to a file of an earlier run, and opens it anew at a hang-up (SIGHUP): so it can be started again and
-//! rotated, as a log can.
+//! A run appends to the file of an earlier run, and reopens it at a hang-up (SIGHUP): a service can be restarted, and the file
+//! rotated.
 
 mod file;
 
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct Table {
     option: &'static str,
     file: TableFile,
-    /// It is to be opened anew.
+    /// Set by a hang-up: the file is to be reopened.
     rotated: Arc<AtomicBool>,
     rows: Box<dyn Rows>,
 }
@@ -43,9 +43,7 @@ impl Table {
             self.rows.flush()?;
             if let Err(e) = self.file.reopen() {
                 let (path, option) = (self.file.path().display(), self.option);
-                tell!(
-                    "fathom: cannot open {path} ({option}) anew: {e}; rows go on into the file that was open"
-                );
+                tell!("fathom: cannot reopen {path} ({option}): {e}; rows go on into the file that was open");
             }
         }
         Ok(self.rows.as_mut())

@@ -1,4 +1,4 @@
-"""Which recordings are of one run: with `--rotate` a run goes on in another recording."""
+"""Recordings by run: with `--rotate` a run goes on in another recording."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fathometer.errors import FathometerError
 
 
 class Recorded(Protocol):
-    """A recording, or what stands for one."""
+    """Something with the manifest of a recording."""
 
     @property
     def manifest(self) -> Manifest:
@@ -39,7 +39,7 @@ def runs(recordings: Iterable[_R]) -> tuple[Sequence[_R], ...]:
 
 def beside(directory: Path, identity: str) -> Path | None:
     """The recording of this id in the same directory as another one; None: it is not there."""
-    # The names have the time in them: what follows is the last, or nearly.
+    # The names contain the time, so the next recording is among the last.
     for place in sorted(directory.absolute().parent.iterdir(), reverse=True):
         try:
             if place.is_dir() and read_manifest(place).id == identity:

@@ -64,7 +64,7 @@ pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
     for (at, text) in args.targets.iter().enumerate() {
         if let Some(meant) = at.checked_sub(1).and_then(|before| with_port(&args.targets[before], text)) {
             return Err(Failure::usage(format!(
-                "target {text}: a number alone is no host; if it is a port, write {meant}"
+                "target {text}: a bare number is not a host; if it is a port, write {meant}"
             )));
         }
         let target = Target::parse(text, port).map_err(Failure::Usage)?;
@@ -130,7 +130,7 @@ mod tests {
         assert!(refused("db1 7007").contains("write db1:7007"), "{}", refused("db1 7007"));
         assert!(refused("::1 7007").contains("write [::1]:7007"), "{}", refused("::1 7007"));
         for line in ["7007", "db1:7 7007", "db1 99999", "db1 0x7f000001"] {
-            assert!(refused(line).contains("a number alone is no host"), "{line}: {}", refused(line));
+            assert!(refused(line).contains("a bare number is not a host"), "{line}: {}", refused(line));
         }
     }
 

@@ -78,7 +78,7 @@ fn labels<'a>(config: &'a Config, label: &'a str, target: &'a str) -> Vec<(&'sta
     [("label", label), ("target", target)].into_iter().chain(ends).collect()
 }
 
-/// The name in between is none that a collector reads, and others read the file.
+/// Writes the file, which others read. The temporary name does not end in `.prom`, so no collector reads it.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     fathom_os::replace::replace(file, text.as_bytes(), 0o666)
 }

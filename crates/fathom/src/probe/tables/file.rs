@@ -1,4 +1,4 @@
-//! A file of rows on disk: begun, gone on with, opened anew.
+//! A file of rows on disk.
 
 use fathom_recording::peers::RowFormat;
 use std::fs::{File, OpenOptions};
@@ -44,7 +44,7 @@ impl TableFile {
     /// written to.
     pub(super) fn open(path: &Path, format: RowFormat, header: String) -> io::Result<Self> {
         let (file, before) = begun(path, format, &header)?;
-        let out = Writer(Arc::new(Mutex::new(BufWriter::new(file))));
+        let out = Writer(Arc::new(Mutex::new(file)));
         Ok(Self { path: path.to_owned(), format, header, out, before })
     }
 
@@ -62,7 +62,7 @@ impl TableFile {
             return Ok(());
         }
         let (file, before) = begun(&self.path, self.format, &self.header)?;
-        *self.out.lock() = BufWriter::new(file);
+        *self.out.lock() = file;
         self.before = before;
         Ok(())
     }
@@ -71,9 +71,9 @@ impl TableFile {
         if is_no_file(&self.path) {
             return;
         }
-        // What is buffered is part of what is taken back.
+        // Buffered rows are taken back, too.
         let _ = self.out.lock().flush();
-        // It is empty or a few bytes longer; that is no reason to fail.
+        // A file that keeps a header more does no harm.
         let _ = match self.before {
             Some(bytes) => self.out.lock().get_ref().set_len(bytes),
             None => std::fs::remove_file(&self.path),
@@ -81,12 +81,12 @@ impl TableFile {
     }
 }
 
-/// The file, with its header, and how long it was; `None`: it is new.
-fn begun(path: &Path, format: RowFormat, header: &str) -> io::Result<(File, Option<u64>)> {
+/// The file with its header, and its length before; `None`: it is new.
+fn begun(path: &Path, format: RowFormat, header: &str) -> io::Result<(BufWriter<File>, Option<u64>)> {
     if is_no_file(path) {
-        let mut file = OpenOptions::new().write(true).open(path)?;
-        file.write_all(header.as_bytes())?;
-        return Ok((file, None));
+        let mut out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
+        out.write_all(header.as_bytes())?;
+        return Ok((out, None));
     }
     let is_new = !path.exists();
     let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
@@ -105,10 +105,11 @@ fn begun(path: &Path, format: RowFormat, header: &str) -> io::Result<(File, Opti
     if whole < length {
         file.set_len(whole)?;
     }
+    let mut out = BufWriter::new(file);
     if whole == 0 || format.repeats_header() {
-        file.write_all(header.as_bytes())?;
+        out.write_all(header.as_bytes())?;
     }
-    Ok((file, (!is_new).then_some(whole)))
+    Ok((out, (!is_new).then_some(whole)))
 }
 
 /// The length without a row that was cut off when its writer was killed.
@@ -143,7 +144,7 @@ mod tests {
         writer.write_all(row.as_bytes()).and_then(|()| writer.flush()).expect("written");
     }
 
-    /// What is in a file before a run that writes one row, and after it.
+    /// A file before and after a run that writes one row.
     #[test]
     fn rows_follow_what_is_there() {
         let home = tempfile::tempdir().expect("a directory");
@@ -184,7 +185,7 @@ mod tests {
         append(&file, "1\n");
         fs::rename(&path, &old).expect("rotated");
         append(&file, "2\n");
-        file.reopen().expect("opened anew");
+        file.reopen().expect("reopened");
         append(&file, "3\n");
         let header = CSV.header(&Run::default());
         assert_eq!(fs::read_to_string(&old).expect("rows"), format!("{header}1\n2\n"));

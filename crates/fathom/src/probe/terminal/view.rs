@@ -25,8 +25,7 @@ impl Zoom {
         }
     }
 
-    /// The next one that shows something else, where `Fit` has so many seconds to a column. A key that changes nothing reads
-    /// as a key that is not there.
+    /// The next zoom that shows something else. `fit_s`: seconds to a column of `Fit`.
     fn next(self, fit_s: Option<i64>) -> Self {
         let shown_s = |zoom: Self| zoom.step_s().or(fit_s);
         let mut next = self.after();

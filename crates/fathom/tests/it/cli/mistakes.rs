@@ -73,7 +73,7 @@ const MISTAKES: &[(&str, &str, i32)] = &[
     ("limits h --per-length 0", "--per-length", 2),
     ("limits h --resolution 2", "as in 2%", 2),
     ("probe h --user-timeout 10000h", "576h", 2),
-    ("probe a:", "no port behind the colon", 2),
+    ("probe a:", "port behind the colon is missing", 2),
     ("probe db1 7007", "write db1:7007", 2),
     ("probe fe80::1%lo:7007", "needs brackets", 2),
     ("limits 7007", "as in HOST:7007", 2),

@@ -70,8 +70,8 @@ fn reactor_error_ends_run_with_sound_recording() {
     assert!(ended[0]["error"].as_str().is_some_and(|e| e.contains("ended early")), "{}", ended[0]);
 }
 
-/// How a command starts: with hang-ups ignored, as under `nohup`, and not. `nohup make test` is where a shell cannot take
-/// back what it was told to ignore, and `env` can.
+/// How a command starts: with hang-ups ignored, as under `nohup`, and not. Under `nohup make test` a shell cannot
+/// stop ignoring them, but `env` can.
 const HANG_UPS: [&str; 2] = ["trap '' HUP; exec", "exec env --default-signal=HUP"];
 
 /// A rotation of logs sends one: it ended the run, with exit code 0.
@@ -86,7 +86,7 @@ fn hang_up_ends_no_run() {
         let dir = home.path().join("r");
         wait_for_events(&dir, "a connection", |events| has_kind(events, "connection.opened"));
         probe.signal("HUP");
-        // What comes after the hang-up was measured after it.
+        // Samples after the hang-up show that the run goes on.
         let samples = || rows_so_far(&dir);
         let before = samples();
         wait_for("more samples", || (samples() > before + 50).then_some(()));

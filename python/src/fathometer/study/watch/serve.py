@@ -78,7 +78,7 @@ def _is_loopback(address: str) -> bool:
 
 def _write(port_file: Path, port: int) -> None:
     try:
-        # In one step: who waits for the file must not read half a number.
+        # In one step, so that a reader never gets half a number.
         replace(port_file, f"{port}\n".encode(), shared=True)
     except OSError as error:
         raise FathometerError(
