@@ -116,7 +116,7 @@ def main() -> None:
             print(f"rollup by {arguments.engine}: {cost}", flush=True)
             directory = rolled
         page = Path(scratch) / "report.html"
-        cost = measured("report", str(directory), "-o", str(page), "--json", str(page.with_suffix(".json")))
+        cost = measured("report", str(directory), "-o", str(page), "--json-file", str(page.with_suffix(".json")))
         print(f"report: {cost}; page {page.stat().st_size / 1e6:.2f} MB")
 
 

@@ -11,6 +11,7 @@ pub mod event;
 pub mod exposition;
 pub mod gaps;
 pub mod histogram;
+pub mod host_port;
 pub mod interleave;
 pub mod interval;
 pub mod limits;

@@ -418,7 +418,7 @@ fn connections(out: &mut String, s: &Statistics) {
 }
 
 fn connection(id: u32, c: &Connection) -> String {
-    let opened = c.opened_at.map_or_else(|| "?".to_owned(), clock_time);
+    let opened = c.opened_at.map_or_else(|| "?".to_owned(), date_and_time);
     let age = c.age_ns.map_or_else(|| "still open".to_owned(), |ns| format!("lived {}", duration(ns)));
     let cause = c.cause.map_or_else(String::new, |cause| format!(", {cause}"));
     let errno = c.errno.map_or_else(String::new, |n| format!(" (errno {n})"));
@@ -429,6 +429,11 @@ fn connection(id: u32, c: &Connection) -> String {
 /// Hours, minutes and seconds of a moment, UTC.
 pub fn clock_time(at: Timestamp) -> String {
     at.strftime("%H:%M:%S").to_string()
+}
+
+/// Day and time of a moment, UTC: a run may take weeks, and its recording is read years later.
+pub fn date_and_time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// The unit in which a table of such values reads best: its name, and ns in one of it.

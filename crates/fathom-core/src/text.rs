@@ -63,14 +63,14 @@ pub fn laid_out(text: &str, columns: usize) -> String {
 /// What is indented by so much is no command.
 const WORDS_FROM: usize = 20;
 
-/// `  command    words`, where the words go on below themselves.
+/// `  command    words`, where the words go on below themselves. They stand behind the last gap: a prompt has one, too.
 fn beside(line: &str, columns: usize) -> String {
     let command = line.trim_start();
     let indent = line.len() - command.len();
-    let words = match command.find("  ") {
+    let words = match command.rfind("  ") {
         // Words alone, below those that went before or below their command.
         _ if indent >= WORDS_FROM => Some(indent),
-        gap => gap.map(|gap| line.len() - command[gap..].trim_start().len()),
+        gap => gap.map(|gap| indent + gap + "  ".len()),
     };
     let Some(at) = words.filter(|at| at + 10 <= columns && line.chars().count() > columns) else {
         return line.to_owned();
@@ -153,6 +153,10 @@ mod tests {
         let narrow = "Examples:\n  fathom x      one that is\n                long\n  fathom y      short\n                goes on\n  fathom a-long-one --with options\n\nOne sentence that goes on. Another one.\n\nTwo.";
         assert_eq!(laid_out(text, 27 + 3), narrow);
         assert_eq!(laid_out(text, 32).lines().nth(1), Some("  fathom x      one that is long"));
+        assert_eq!(
+            laid_out("  h$  fathom x  one that is", 26),
+            "  h$  fathom x  one that\n                is"
+        );
     }
 
     #[test]

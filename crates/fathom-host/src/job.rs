@@ -68,9 +68,9 @@ impl Job {
 
     /// Writes a word at once or not at all.
     pub(crate) fn leave<T: Serialize>(&self, name: &str, word: &T) -> Result<(), Error> {
-        let (new, path) = (self.file(&format!("{name}.new")), self.file(name));
+        let path = self.file(name);
         let bytes = serde_json::to_vec(word).map_err(|e| Error::run(e.to_string()))?;
-        fs::write(&new, bytes).and_then(|()| fs::rename(&new, &path)).map_err(Error::path("write", &path))
+        fathom_os::replace::replace(&path, &bytes, 0o600).map_err(Error::path("write", &path))
     }
 
     fn word<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Option<T> {

@@ -18,6 +18,7 @@ pub mod pause;
 pub mod peer;
 pub mod process;
 pub mod reactor;
+pub mod replace;
 pub mod signals;
 pub mod socket;
 pub mod terminal;

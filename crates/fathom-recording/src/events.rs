@@ -5,6 +5,7 @@ mod lines;
 pub(crate) use lines::{MAX_LINE, lines_of};
 
 use crate::damage::Damage;
+use crate::shape::is_event;
 use crate::{EVENTS, Error};
 use fathom_core::event::Event;
 use lines::Parts;
@@ -95,9 +96,8 @@ impl Events {
     fn entry(&mut self) -> Result<Option<Entry>, Damage> {
         let bytes = self.line.len() as u64;
         let damage = |reason| Self::unreadable(self.at - bytes, bytes, false, reason);
-        let Ok(value @ Value::Object(_)) = serde_json::from_slice(&self.line) else {
-            return Err(damage("a line is no event"));
-        };
+        let value = serde_json::from_slice(&self.line).ok().filter(is_event);
+        let Some(value) = value else { return Err(damage("a line is no event")) };
         if self.parts.take(&value) {
             return Ok(None);
         }

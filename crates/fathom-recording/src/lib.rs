@@ -32,6 +32,7 @@ mod recording;
 mod recover;
 mod remains;
 mod rotation;
+mod shape;
 mod stream;
 mod verify;
 

@@ -190,6 +190,12 @@ impl Manifest {
 
     /// As [`Manifest::read`], of a file of this name.
     pub(crate) fn read_file(dir: &Path, name: &str) -> Result<Self, Error> {
+        serde_json::from_value(Self::read_value(dir, name)?)
+            .map_err(|e| Error::Manifest { path: dir.join(name), reason: e.to_string() })
+    }
+
+    /// The content of a manifest of a known version.
+    pub(crate) fn read_value(dir: &Path, name: &str) -> Result<Value, Error> {
         let path = dir.join(name);
         let file = crate::plain::open(&path).map_err(|e| {
             if dir.is_dir() && e.kind() == std::io::ErrorKind::NotFound {
@@ -212,11 +218,10 @@ impl Manifest {
         // The version is looked at before anything else: a later format need not have the same fields.
         let value: Value = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
         match value.get("format_version").and_then(Value::as_u64) {
-            Some(1..=FORMAT_VERSION) => {}
-            Some(found) if found > FORMAT_VERSION => return Err(Error::FutureVersion { path, found }),
-            _ => return Err(bad("it names no format_version that ever was".to_owned())),
+            Some(1..=FORMAT_VERSION) => Ok(value),
+            Some(found) if found > FORMAT_VERSION => Err(Error::FutureVersion { path, found }),
+            _ => Err(bad("it names no format_version that ever was".to_owned())),
         }
-        serde_json::from_value(value).map_err(|e| bad(e.to_string()))
     }
 
     /// Replaces the manifest in one step: a reader sees the old one or the new one, whole.

@@ -12,7 +12,8 @@ use crate::damage::Damage;
 use crate::events::Entry;
 use crate::recording::Recording;
 use crate::remains::Remains;
-use crate::{EVENTS, Error, MANIFEST};
+use crate::shape::breaks_manifest_schema;
+use crate::{EVENTS, Error, MANIFEST, Manifest};
 use ceiling::Ceiling;
 use conservation::Conservation;
 use fathom_core::event::EventKind;
@@ -84,6 +85,9 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     }
     let recording = Recording::open(dir)?;
     let mut findings = Findings::default();
+    if let Some(broken) = breaks_manifest_schema(&Manifest::read_value(dir, MANIFEST)?) {
+        findings.add(MANIFEST, "the manifest keeps to its schema, as the report demands", || broken);
+    }
     let mut conservation = Conservation::of(recording.manifest(), running);
     let mut requests = Requests::of(&recording);
     let mut ceiling = Ceiling::default();

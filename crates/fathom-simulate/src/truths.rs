@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::recorded::{Made, at};
 use fathom_core::clock::Anchor;
 use fathom_fabric::scenario::Scenario;
+use fathom_os::replace::create;
 use jiff::Timestamp;
 use serde_json::json;
 use std::fs::{self, File};
@@ -32,7 +33,7 @@ impl Truths {
             ))
         };
         fs::create_dir_all(dir).map_err(cannot)?;
-        let lines = BufWriter::new(File::create_new(&path).map_err(cannot)?);
+        let lines = BufWriter::new(create(&path, 0o600).map_err(cannot)?);
         let mut truths = Self { lines, path: path.clone(), clock };
         truths.line(
             0,

@@ -20,6 +20,7 @@ use crate::turns::{self, Turns};
 use crate::under_way::Habits;
 use crate::unfit::unfit;
 use crate::{Config, Error, Source, Stop, Target, connections, pgpass};
+use fathom_core::host_port;
 use fathom_core::query::{Asked, Connection, Outcome, Setting};
 use fathom_core::text::count;
 use fathom_os::clock::mono_ns;
@@ -325,17 +326,12 @@ fn peer(config: &Config, login: &Login) -> Result<Peer, Error> {
             Target::Postgres(_) | Target::Mssql(_) => Peer::Port(login.remote),
         });
     };
-    let with_port = if reflector.parse::<std::net::IpAddr>().is_ok() || !reflector.contains(':') {
-        let host = reflector.trim_start_matches('[').trim_end_matches(']');
-        (host, 7007).to_socket_addrs()
-    } else {
-        reflector.to_socket_addrs()
-    };
     let unknown = |why: &dyn std::fmt::Display| {
         Error::Usage(format!("--reflector {reflector}: {why}; write HOST or HOST:PORT"))
     };
-    let found = with_port.map_err(|e| unknown(&e))?.next();
-    found.map(Peer::Reflector).ok_or_else(|| unknown(&"it has no address"))
+    let (host, port) = host_port::split(reflector).map_err(|why| unknown(&why))?;
+    let mut found = (host, port.unwrap_or(7007)).to_socket_addrs().map_err(|e| unknown(&e))?;
+    found.next().map(Peer::Reflector).ok_or_else(|| unknown(&"it has no address"))
 }
 
 /// The effective configuration, as the manifest has it. Its samples are those of a probe that measures as `beside` does.

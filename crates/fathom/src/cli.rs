@@ -1,11 +1,13 @@
 //! The command line: which command, with which arguments.
 
 mod hints;
+mod manual;
+mod python_half;
 mod shell;
 mod short;
 
 use crate::command_line::without_passwords;
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::{echo, external, limits_check, output, probe, recording, signals, sql};
 #[cfg(target_os = "linux")]
 use crate::{fabric, host};
@@ -84,8 +86,9 @@ enum Command {
 
 /// Reads the command line of this process; ends it with help, a version or a usage error where that is all there is.
 fn parse() -> Result<Cli, Failure> {
+    let words = python_half::asked_for_help(std::env::args_os().skip(1).collect());
     let parsed = short::shorten(Cli::command())
-        .try_get_matches()
+        .try_get_matches_from(std::iter::once("fathom".into()).chain(words))
         .and_then(|m| probe::refuse_beside_client(&m).and_then(|()| Cli::from_arg_matches(&m)));
     parsed.map_err(|mut error| {
         if !error.use_stderr() {
@@ -136,5 +139,9 @@ pub fn main() -> ExitCode {
         Command::Completions(args) => shell::completions(&args).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => shell::man(&args).map(|()| ExitCode::SUCCESS),
     };
-    done.unwrap_or_else(|failure| failure.report())
+    match done {
+        Ok(_) if signals::hung_up() => Failure::Passed(exit::HUNG_UP).report(),
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
 }

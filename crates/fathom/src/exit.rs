@@ -6,12 +6,16 @@
 //! | 1 | it could not: no connection, nothing answered, the recording stopped, damage was found |
 //! | 2 | the command line cannot be used as it stands |
 //! | 3, 4 | `fathom report` (the Python half's, docs/report.md): a goal is not met; one cannot be decided |
+//! | 129 | the terminal that it ran on hung up (SIGHUP), which ended the run in order |
 //! | other | `fathom fabric exec` and `run`: the command's own |
 
 use crate::command_line::without_passwords;
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
+
+/// The exit code of a run that ended with its terminal: 128 and SIGHUP, as a shell has it.
+pub(crate) const HUNG_UP: u8 = 129;
 
 /// Why a command ended without doing what was asked: one line that names the thing, says what is wrong with it and
 /// how to mend it.

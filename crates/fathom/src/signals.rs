@@ -1,16 +1,24 @@
-//! Requests to end, as signals bring them.
+//! Requests to end, and hang-ups, as signals bring them.
 
 use crate::exit::Failure;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A signal this soon after the first repeats it: `timeout` signals the process and then its group, a terminal and a service
 /// manager may both pass one on, and a person who means "at once" has seen first that the run goes on.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
-/// Calls `asked`, on a thread of its own, each time this process is asked to end: by Ctrl-C (SIGINT), SIGTERM or a
-/// hang-up (SIGHUP). Signals that come within half a second of the first are one request. A hang-up that was ignored when
-/// the process started, as under `nohup`, stays ignored.
+/// Reopens files at a hang-up.
+static REOPEN: Mutex<Vec<Box<dyn Fn() + Send>>> = Mutex::new(Vec::new());
+/// Set if a hang-up ended this run.
+static HUNG_UP: AtomicBool = AtomicBool::new(false);
+
+/// Calls `asked`, on a thread of its own, each time this process is asked to end: by Ctrl-C (SIGINT), SIGTERM, or a
+/// hang-up (SIGHUP) of the terminal that it runs on. Signals that come within half a second of the first are one request.
+/// Any other hang-up reopens files, after a rotation of logs. One that was ignored when the process started, as under
+/// `nohup`, stays ignored.
 pub(crate) fn on_request_to_end(mut asked: impl FnMut() + Send + 'static) -> Result<(), Failure> {
     let (began, mut requests) = (Instant::now(), Requests::default());
     let on_signal = move || {
@@ -35,14 +43,41 @@ impl Requests {
     }
 }
 
+/// Calls `reopen` at each hang-up that ends nothing.
+pub(crate) fn on_hangup(reopen: impl Fn() + Send + 'static) {
+    REOPEN.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(reopen));
+}
+
+/// True if this run ended because its terminal hung up.
+pub(crate) fn hung_up() -> bool {
+    HUNG_UP.load(Ordering::SeqCst)
+}
+
 #[cfg(unix)]
 fn watch(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let hangup = (!fathom_os::signals::hangup_is_ignored()).then_some(SIGHUP);
     let watched = [SIGINT, SIGTERM].into_iter().chain(hangup);
     let mut signals = signal_hook::iterator::Signals::new(watched)?;
+    let had_terminal = has_terminal();
+    let told = move |signal| {
+        if signal != SIGHUP {
+            asked();
+        } else if had_terminal && !has_terminal() {
+            HUNG_UP.store(true, Ordering::SeqCst);
+            asked();
+        } else {
+            REOPEN.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|reopen| reopen());
+        }
+    };
     let thread = std::thread::Builder::new().name("signals".into());
-    thread.spawn(move || signals.forever().for_each(|_| asked())).map(drop)
+    thread.spawn(move || signals.forever().for_each(told)).map(drop)
+}
+
+/// True if this process has a controlling terminal. When SIGHUP comes because a terminal hung up, it has lost it already.
+#[cfg(unix)]
+fn has_terminal() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
 }
 
 /// From here on a file that reaches the limit of its size (`ulimit -f`) makes its write fail, as a full disk does, and does not
@@ -58,7 +93,6 @@ pub(crate) fn outlive_the_limit_of_files() {
 fn watch(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
     let came = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&came))?;

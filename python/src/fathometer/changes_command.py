@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fathometer import console
+from fathometer.clean import cleaned
 from fathometer.counts import count
 from fathometer.decimal_sign import Decimals
 from fathometer.errors import ExitCode, FathometerError
@@ -28,10 +29,13 @@ from fathometer.import_command import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
     from fathometer.dataset.importers import Options
+    from fathometer.dataset.model import Manifest
     from fathometer.dataset.recording import Recording
     from fathometer.stats.changes import Examined
 
@@ -54,15 +58,18 @@ class _Series:
     rtt_ns: NDArray[np.float64]
     at_ns: NDArray[np.int64] | None
     note: str | None = None
-    medians_of: Recording | None = None
-    """The recording whose samples are too many to be all of them."""
+    of: Recording | None = None
+    """The recording that it is of, or begins with."""
+    medians: bool = False
+    """Whether the samples of that recording are too many to be all of them."""
 
 
 def changes_command(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="A recording (also in an object store), a CSV file of round trips, or -."
+            metavar="SOURCE",
+            help="Recordings in a directory (also in an object store), a CSV file of round trips, or -.",
         ),
     ],
     machine: Annotated[
@@ -72,8 +79,8 @@ def changes_command(
         bool,
         typer.Option(
             "--follow",
-            help="Watch a recording that is being written: tell each change of level as soon as the samples "
-            "after it confirm it, until the recording ends or Ctrl-C.",
+            help="Watch a recording that is being written, or the newest of each path in a directory: tell "
+            "each change of level once the samples after it confirm it, until the run ends or Ctrl-C.",
         ),
     ] = False,
     time: TimeColumn = None,
@@ -103,28 +110,42 @@ def changes_command(
     )
     with console.Progress() as progress:
         progress("reading")
-        series = _read(source, options)
+        every = _read(source, options)
         progress("looking for changes")
-        from fathometer.stats.changes import examine
-
-        examined = examine(series.rtt_ns, at_ns=series.at_ns)
-        if series.medians_of is not None:
-            from fathometer.dataset.selection import ALL
-            from fathometer.findings import shifts
-
-            examined = shifts.placed_among_samples(series.medians_of, ALL, examined)
-    if series.note:
-        console.say(series.note)
-    for open_ in examined.undecided:
-        console.say(f"not decided: {open_.reason}")
+        examined = [_examined(series) for series in every]
+    for series, found in zip(every, examined, strict=True):
+        name = f"{series.of.directory}: " if series.of and len(every) > 1 else ""
+        if series.note:
+            console.say(f"{name}{series.note}")
+        for open_ in found.undecided:
+            console.say(f"{name}not decided: {open_.reason}")
     if machine:
-        typer.echo(json.dumps(_as_json(examined), indent=1, allow_nan=False))
-    else:
-        _print(examined)
+        named = zip(every, examined, strict=True)
+        changes = [c for s, e in named for c in _as_json(e, s.of if len(every) > 1 else None)]
+        typer.echo(json.dumps(changes, indent=1, allow_nan=False))
+        return
+    for series, found in zip(every, examined, strict=True):
+        if series.of and len(every) > 1:
+            typer.echo(cleaned(f"{series.of.directory}:"))
+        _print(found)
+
+
+def _examined(series: _Series) -> Examined:
+    from fathometer.stats.changes import Examined, examine
+
+    if not len(series.rtt_ns):
+        return Examined((), ())
+    examined = examine(series.rtt_ns, at_ns=series.at_ns)
+    if series.of is None or not series.medians:
+        return examined
+    from fathometer.dataset.selection import ALL
+    from fathometer.findings import shifts
+
+    return shifts.placed_among_samples(series.of, ALL, examined)
 
 
 def _follow(directory: Path, *, machine: bool) -> None:
-    from fathometer.changes_follow import follow
+    from fathometer.changes_follow import follow, followed
     from fathometer.findings.words import duration, moment, signed_change
     from fathometer.report.as_json import change_as_json
 
@@ -135,24 +156,35 @@ def _follow(directory: Path, *, machine: bool) -> None:
             "name what `fathom probe --record` writes into",
             exit_code=ExitCode.USAGE,
         )
-    for c in follow(directory):
+    every = followed(directory)
+    if len(every) > 1:
+        console.say(f"following {', '.join(str(one.directory) for one in every)}")
+    for one, c in follow(every):
         if machine:
-            line = json.dumps(change_as_json(c), allow_nan=False)
+            of = _named(one.manifest) if len(every) > 1 else {}
+            line = json.dumps({**of, **change_as_json(c)}, allow_nan=False)
         else:
             by = signed_change(c.before_ns, c.after_ns)
             when = moment(c.at_ns) if c.at_ns is not None else ""
+            label = f"{one.manifest.label}: " if len(every) > 1 else ""
             line = (
-                f"{when}  level {duration(c.before_ns)} -> {duration(c.after_ns)} ({by}), "
+                f"{when}  {label}level {duration(c.before_ns)} -> {duration(c.after_ns)} ({by}), "
                 f"confidence {c.confidence:.2f}"
             )
-        typer.echo(line)
+        typer.echo(cleaned(line))
         sys.stdout.flush()
 
 
-def _as_json(examined: Examined) -> list[dict[str, object]]:
+def _as_json(examined: Examined, of: Recording | None) -> list[dict[str, object]]:
     from fathometer.report.as_json import change_as_json
 
-    return [change_as_json(c) for c in examined.changes]
+    named = _named(of.manifest) if of else {}
+    return [{**named, **change_as_json(c)} for c in examined.changes]
+
+
+def _named(manifest: Manifest) -> dict[str, object]:
+    """Which of several recordings a change is of, as the report has it."""
+    return {"recording": manifest.id, "scenario": manifest.label}
 
 
 def _print(examined: Examined) -> None:
@@ -173,56 +205,80 @@ def _print(examined: Examined) -> None:
     console.tables().print(table)
 
 
-def _read(source: str, options: Options) -> _Series:
+def _read(source: str, options: Options) -> list[_Series]:
     from fathometer.dataset.places import is_url
 
     if source != "-":
         if is_url(source):
-            return _recording(source)
+            return _recordings(source)
         path = Path(source)
         if not path.exists():
             raise FathometerError("find changes", f"{path} does not exist", "check the path")
-        return _recording(source) if path.is_dir() else _file(path, options)
+        return _recordings(source) if path.is_dir() else [_file(path, options)]
     from fathometer.dataset.importers.reading import MOST
 
     # The readers of tables want a file; a pipe cannot be read twice.
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "standard-input.csv"
         path.write_bytes(sys.stdin.buffer.read(MOST + 1))  # One more than is read of a file.
-        return _file(path, options)
+        return [_file(path, options)]
 
 
-def _recording(path: str) -> _Series:
-    from fathometer.changes_follow import refuse_applications
-    from fathometer.dataset import open_recordings, raw
+def _recordings(path: str) -> list[_Series]:
+    """The series of each run in a directory, in the order of beginning: over the seams of a rotation one."""
+    from fathometer.dataset import open_recordings
+    from fathometer.dataset.runs import runs
     from fathometer.findings import shifts
+    from fathometer.opening import once_and_told
+
+    every: list[_Series] = []
+    for run in runs(once_and_told(open_recordings([path]))):
+        for one in run:
+            _refuse_unlike(one)
+        if all(one.source is not None for one in run) and sum(one.rows for one in run) <= shifts.RAW:
+            every.append(_joined(run))
+        else:
+            every += [_medians(one) for one in run]
+    return every
+
+
+def _refuse_unlike(recording: Recording) -> None:
+    """Raises `FathometerError` if a recording's samples are not one series of round trips."""
+    from fathometer.changes_follow import refuse_applications
     from fathometer.findings.parts import parts
 
-    recordings = open_recordings([path])
-    if len(recordings) > 1:
-        raise FathometerError(
-            "find changes",
-            f"{path} holds {count(len(recordings), 'recording')}",
-            f"name one of them, as {recordings[0].directory}",
-            exit_code=ExitCode.USAGE,
-        )
-    (recording,) = recordings
     refuse_applications(recording.manifest, "find changes")
     apart = parts(recording)
     if len(apart) > 1:
         names = "; ".join(dict.fromkeys(f"{p.key.name}, {p.key.pacing}" for p in apart))
         raise FathometerError(
             "find changes",
-            f"{path} holds samples that are never pooled ({names})",
+            f"{recording.directory} holds samples that are never pooled ({names})",
             "`fathom report` tells the changes of each",
         )
-    if recording.source is not None and recording.rows <= shifts.RAW:
-        samples = raw.samples(recording)
-        return _Series(samples.value_ns, samples.sent_ns)
+
+
+def _joined(run: Sequence[Recording]) -> _Series:
+    import numpy as np
+
+    from fathometer.dataset import raw
+
+    samples = [raw.samples(one) for one in run]
+    values, at = (
+        np.concatenate(part) for part in zip(*((s.value_ns, s.sent_ns) for s in samples), strict=True)
+    )
+    return _Series(values, at, of=run[0])
+
+
+def _medians(recording: Recording) -> _Series:
+    from fathometer.findings import shifts
+
     values, at = shifts.series(recording)
+    if recording.source is not None and recording.rows <= shifts.RAW:
+        return _Series(values, at, of=recording)
     of, medians = count(recording.rows, "sample"), count(len(values), "median")
     note = f"{of} are too many to look at each: `sample` counts {medians}"
-    return _Series(values, at, note, recording)
+    return _Series(values, at, note, recording, medians=True)
 
 
 def _file(path: Path, options: Options) -> _Series:

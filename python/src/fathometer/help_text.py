@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 import textwrap
+from itertools import pairwise
 from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
+
+from fathometer.errors import ExitCode, FathometerError
 
 _Click = Any
 """A context or a formatter of Click, whose types each version of Typer keeps elsewhere."""
@@ -20,12 +23,30 @@ LAYOUT: Final = {"max_content_width": 110}
 
 _WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 """A word of a shell's line: what is quoted stays together."""
+_NUMBER = re.compile(r"-(?:\d+\.?\d*|\.\d+)")
+"""A negative number."""
 
 
 class Command(TyperCommand):
     """A command with our layout. Its epilog is paragraphs with empty lines between them; a line that is
     indented is a command, with what it does behind two spaces and more.
     """
+
+    def parse_args(self, ctx: _Click, args: list[str]) -> list[str]:
+        """Click takes `-o` in `--markdown -o` for the name of a file. As in the Rust half, a word that begins
+        with a dash cannot be a value, unless it is a number or `-` itself.
+        """
+        valued = {name for p in self.params if not getattr(p, "is_flag", True) for name in p.opts}
+        for word, value in pairwise(args[: args.index("--")] if "--" in args else args):
+            if word in valued and value.startswith("-") and value != "-" and not _NUMBER.fullmatch(value):
+                raise FathometerError(
+                    str(ctx.info_name),
+                    f"{word} takes a value, and {value} looks like an option",
+                    f"write the value behind {word}; one that begins so is {word}={value}, a file ./{value}",
+                    exit_code=ExitCode.USAGE,
+                )
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
 
     def collect_usage_pieces(self, ctx: _Click) -> list[str]:  # noqa: ARG002 - Click gives it
         """`[OPTIONS] DIR...`."""

@@ -19,6 +19,15 @@ NOT_INHERITED: Final = getattr(os, "O_CLOEXEC", 0)
 """Python's own default on Windows."""
 
 
+NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+"""Refuses to open a symbolic link. On Windows only an administrator can make one."""
+
+
+def is_of_root_or_user(status: os.stat_result) -> bool:
+    """Whether root or this user owns a file. Windows has no such numbers."""
+    return sys.platform == "win32" or status.st_uid in {0, os.geteuid()}
+
+
 def processors() -> int:
     """How many processors this program may use."""
     if sys.platform == "linux":

@@ -45,10 +45,10 @@ Examples:
 
     fathom report recordings/
     fathom report same-zone/ cross-zone/ -o zones.html --title 'One zone or two'
-    fathom report recordings/ --json - | jq .findings
+    fathom report recordings/ --json | jq .findings
     fathom report recordings/ --markdown report.md --figures figures/ --zone Europe/London
     fathom report recordings/ --slo 'p99<2ms' --slo 'cross-*: availability>99.9%'
-    fathom report today/ --baseline last-week.json --json today.json
+    fathom report today/ --baseline last-week.json --json-file today.json
     fathom report policies/ --weigh latency
 
 {_CODES}
@@ -74,14 +74,17 @@ def report_command(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The page [default: report.html]."),
+        typer.Option("--output", "-o", metavar="FILE", help="Where the page goes [default: report.html]."),
+    ] = None,
+    machine: Annotated[
+        bool,
+        typer.Option("--json", help="JSON instead of the page: on standard output, or where --output says."),
+    ] = False,
+    machine_file: Annotated[
+        Path | None, typer.Option("--json-file", metavar="FILE", help="JSON, too.")
     ] = None,
     markdown: Annotated[
         str | None, typer.Option(metavar="FILE", help="Markdown, too; - for standard output.")
-    ] = None,
-    machine: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FILE", help="JSON, too; - for standard output, then no page."),
     ] = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Every figure as SVG and PNG, for slides.")
@@ -133,16 +136,19 @@ def report_command(
     # What is wrong with them is told before the recordings are read.
     wanted = [goals.parsed(text) for text in slo or ()]
     earlier = baselines.read(baseline) if baseline else None
-    to_stdout = [name for name, to in (("--json", machine), ("--markdown", markdown)) if to == "-"]
-    if len(to_stdout) > 1:
-        raise _wrong(
-            "report", "--json - and --markdown - both want standard output", "give one of them a file"
-        )
-    page = output or (None if to_stdout else Path("report.html"))
+    printed = _printed(machine and output is None, markdown)
+    page = None if machine else output or (None if printed else Path("report.html"))
+    documents = [output if machine else None, machine_file]
     from fathometer.report.write import refuse_to_destroy
 
-    files = {"--output": page, "--markdown": _file(markdown), "--json": _file(machine), "--figures": figures}
-    refuse_to_destroy({option: path for option, path in files.items() if path}, recordings)
+    _refuse_file_of_flag(recordings)
+    outputs = {
+        "--output": output or page,
+        "--json-file": machine_file,
+        "--markdown": _file(markdown),
+        "--figures": figures,
+    }
+    refuse_to_destroy({option: path for option, path in outputs.items() if path}, recordings)
     with console.Progress() as progress:
         progress("reading recordings")
         if page:
@@ -178,18 +184,17 @@ def report_command(
             analysis,
             html=page,
             markdown=_file(markdown),
-            machine=_file(machine),
+            machine=[path for path in documents if path],
             pictures=figures,
             title=title,
             judgement=judgement,
             progress=progress,
         )
-        kind: Literal["json", "markdown"] = "json" if "--json" in to_stdout else "markdown"
-        text = as_text(analysis, kind, title, judgement) if to_stdout else ""
+        text = as_text(analysis, printed, title, judgement) if printed else ""
     if text:
         sys.stdout.write(text)
     for path in written:
-        typer.echo(str(path), err=bool(to_stdout))
+        typer.echo(str(path), err=bool(printed))
     if show and page:
         import webbrowser
 
@@ -209,6 +214,28 @@ def report_command(
 
 def _wrong(command: str, what: str, remedy: str) -> FathometerError:
     return FathometerError(command, what, remedy, exit_code=ExitCode.USAGE)
+
+
+def _printed(machine: bool, markdown: str | None) -> Literal["json", "markdown"] | None:
+    """What goes to standard output."""
+    if machine and markdown == "-":
+        raise _wrong("report", "--json and --markdown - both want standard output", "give one of them a file")
+    if machine:
+        return "json"
+    return "markdown" if markdown == "-" else None
+
+
+def _refuse_file_of_flag(recordings: list[str]) -> None:
+    """`--json FILE` was an option with a value once, and scripts have it."""
+    from fathometer.dataset.format import MANIFEST
+
+    for one in recordings:
+        if one == "-" or (one.endswith(".json") and Path(one).name != MANIFEST):
+            raise _wrong(
+                "report",
+                f"{one} is not a recording, and --json takes no file",
+                "write --json alone, --json -o FILE, or --json-file FILE for a page beside it",
+            )
 
 
 def _file(given: str | None) -> Path | None:

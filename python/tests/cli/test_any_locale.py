@@ -42,9 +42,9 @@ def place(tmp_path_factory):
 
 
 RESULTS = {
-    "report": ["report", "r", "--json", "-", "--slo", "p99<1us"],
+    "report": ["report", "r", "--json", "--slo", "p99<1us"],
     "report as text": ["report", "r", "--markdown", "-"],
-    "report as JSON": ["report", "r", "--json", "-"],
+    "report as JSON": ["report", "r", "--json"],
     "compare": ["compare", "r/a", "r/b"],
     "check": ["check", "table.md"],
     "check as JSON": ["check", "table.md", "--json"],

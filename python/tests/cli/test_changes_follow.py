@@ -2,13 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from fathometer.changes_follow import follow
+from fathometer.changes_follow import follow, followed
 from fathometer.errors import FathometerError
 from support.command_line import run
 from support.growing import MS, Growing
 from support.recordings import START, lognormal_ns, write
+
+SECOND = 1_000_000_000
 
 
 @pytest.fixture
@@ -35,7 +38,8 @@ def test_follow_reports_change_once_before_recording_ends(tmp_path, stepped):
         growing.samples(stepped[written:end])
         written = end
 
-    ((index, when),) = [(change.index, written) for change in follow(growing.directory, more)]
+    following = follow(followed(growing.directory), more)
+    ((index, when),) = [(change.index, written) for _, change in following]
     assert abs(index - 500) <= 2
     assert index < when < len(stepped), "told before the recording's end"
 
@@ -65,4 +69,61 @@ def test_what_is_no_recording_is_not_waited_for(tmp_path):
 def test_samples_that_are_never_pooled_are_not_followed(tmp_path, plan):
     growing = Growing(tmp_path / "r", probe=plan)
     with pytest.raises(FathometerError, match="never pooled"):
-        next(follow(growing.directory, lambda: pytest.fail("nothing is waited for")))
+        followed(growing.directory)
+
+
+def rotated(root, rtt, label="path", seams=(300,), run="r"):
+    """A run in several recordings, as `--rotate` leaves it."""
+    places = []
+    parts = np.split(rtt, seams)
+    for number, part in enumerate(parts):
+        begun = START + sum(map(len, parts[:number])) * SECOND
+        after = {"next": f"{run}-{number + 1}", "samples": len(part), "not_sent": 0, "lost_of_several": 0}
+        seam = {
+            "at_ns": begun + len(part) * SECOND,
+            "kind": "recording.rotated",
+            "connections": [],
+            "outages": [],
+        }
+        manifest = {"id": f"{run}-{number}", "rotation": {"run": f"{run}-0", "every_ns": SECOND}}
+        places.append(root / f"{label}-{number}")
+        events = [seam | after] if number + 1 < len(parts) else []
+        write(places[-1], part, label=label, start_ns=begun, events=events, manifest=manifest)
+    return places
+
+
+@pytest.mark.parametrize("named", ["first recording", "directory"])
+def test_follow_goes_on_after_a_rotation(tmp_path, stepped, named):
+    """It ended with the first recording, where nothing had changed yet."""
+    first, *_ = rotated(tmp_path / "all", stepped, seams=(100, 300, 480))
+    done = run("changes", first if named == "first recording" else tmp_path / "all", "--follow", "--json")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert abs(json.loads(line)["index"] - 500) <= 2
+
+
+def test_follow_of_directory_takes_newest_of_each_path(tmp_path, stepped):
+    write(tmp_path / "all" / "older", stepped[::-1].copy(), label="a", start_ns=START - 10_000 * SECOND)
+    rotated(tmp_path / "all", stepped, label="a", run="a")
+    rotated(tmp_path / "all", lognormal_ns(2, 800, 700, sigma=0.02), label="b", run="b")
+    done = run("changes", tmp_path / "all", "--follow", "--json")
+    assert done.returncode == 0, done.stderr
+    (line,) = map(json.loads, done.stdout.splitlines())
+    assert (line["scenario"], line["recording"]) == ("a", "a-0")
+    assert "following " in done.stderr
+
+
+def test_changes_of_directory_are_told_run_by_run(tmp_path, stepped):
+    """A directory with several recordings was refused."""
+    rotated(tmp_path / "all", stepped, label="a", run="a", seams=(500,))
+    write(
+        tmp_path / "all" / "other", lognormal_ns(2, 400, 700, sigma=0.02), label="b", start_ns=START + SECOND
+    )
+    done = run("changes", tmp_path / "all")
+    assert done.returncode == 0, done.stderr
+    heading, _, change, *_ = done.stdout.splitlines()
+    assert heading == f"{tmp_path}/all/a-0:"
+    assert abs(int(change.split()[0].replace(",", "")) - 500) <= 2, "at the seam itself"
+    assert done.stdout.splitlines()[-2:] == [f"{tmp_path}/all/other:", "no change found"]
+    told = json.loads(run("changes", tmp_path / "all", "--json").stdout)
+    assert [(c["recording"], c["scenario"]) for c in told] == [("a-0", "a")]

@@ -25,7 +25,7 @@ def imported(tmp_path_factory):
 
 
 def test_report(imported):
-    done = run("report", "in", "-o", "r.html", "--json", "r.json", "--markdown", "r.md", cwd=imported)
+    done = run("report", "in", "-o", "r.html", "--json-file", "r.json", "--markdown", "r.md", cwd=imported)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     scenarios = {s["name"]: s for s in json.loads((imported / "r.json").read_text())["scenarios"]}
     assert {name: s["answered"] for name, s in scenarios.items()} == {"zeros": ROWS, "some": ROWS}

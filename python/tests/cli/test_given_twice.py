@@ -18,7 +18,7 @@ def near(tmp_path):
 
 
 def told(*paths, cwd, command="report"):
-    done = run(command, *paths, "--json", *(["-"] if command == "report" else []), cwd=cwd)
+    done = run(command, *paths, "--json", cwd=cwd)
     assert "Traceback" not in done.stderr
     return json.loads(done.stdout), done.stderr
 

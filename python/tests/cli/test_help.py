@@ -1,6 +1,7 @@
 """Help and usage of the commands that `fathom` hands on."""
 
 import re
+import runpy
 import shlex
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from fathometer.cli import app
 from fathometer.counts import count
 from fathometer.help_text import laid_out
 from support.command_line import run
+from support.programs import ROOT
 
 COMMANDS = (
     "report",
@@ -133,3 +135,42 @@ def test_scenarios_are_no_scenarioes():
         "9 ratios",
         "9 losses",
     ]
+
+
+def _command_at(path):
+    command = get_command(app)
+    for name in path:
+        command = command.commands[name]
+    return command
+
+
+VALUED = [
+    (path, option.opts[0])
+    for path in EVERY_COMMAND
+    for option in _command_at(path).params
+    if option.param_type_name == "option" and not option.is_flag
+]
+
+
+@pytest.mark.parametrize(("path", "option"), VALUED, ids=[" ".join((*p, o)) for p, o in VALUED])
+def test_option_is_no_value_of_another(path, option, tmp_path):
+    """`report --markdown -o page.html` wrote a file named `-o`."""
+    done = run(*path, option, "-o", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"{option} takes a value, and -o looks like an option" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_flags_mean_the_same_in_every_command():
+    """`--json` wanted a file in one command alone, and ate the next word."""
+    options = [option for path in EVERY_COMMAND for option in _command_at(path).params]
+    flags = {name for option in options if getattr(option, "is_flag", False) for name in option.opts}
+    valued = {name for option in options if not getattr(option, "is_flag", True) for name in option.opts}
+    assert not flags & valued
+
+
+def test_rust_half_knows_every_option():
+    """The manual pages had `[ARGUMENTS]`, and completions nothing."""
+    script = runpy.run_path(str(ROOT / "scripts" / "python-options.py"))
+    assert script["FILE"].read_text() == script["text"](), "run scripts/python-options.py"

@@ -28,8 +28,8 @@ SECONDS = float(os.environ.get("FATHOM_MUTATIONS_SECONDS", "120"))
 FIRST = int(os.environ.get("FATHOM_MUTATIONS_FIRST", "1"))
 MIB = 1 << 10
 PYTHON = {
-    "report": ["report", "r", "--json", "-"],
-    "page": ["report", "r", "-o", "page.html", "--json", "page.json", "--markdown", "page.md"],
+    "report": ["report", "r", "--json"],
+    "page": ["report", "r", "-o", "page.html", "--json-file", "page.json", "--markdown", "page.md"],
     "changes": ["changes", "r/m"],
     "compare": ["compare", "r/m", "r/ok", "--json"],
     "rollup": ["rollup", "r", "-o", "rolled"],
@@ -137,9 +137,13 @@ def faults_of(number, bases, directory, python, judge):
     base = chance.choice(bases)
     shutil.copytree(base, directory / "r" / "m")
     what = mutated(chance, directory / "r" / "m")
-    found = []
+    found, codes = [], {}
     for name, done in all_of(number, directory, python):
-        if (fault := judge(name, done)) is not None:
+        codes[name] = done.code
+        fault = judge(name, done)
+        if name == "verify" and done.code == 0 and codes["report"] != 0:
+            fault = "calls sound what the report does not read whole"
+        if fault is not None:
             found.append(f"seed {number} ({base.name}: {what}): {name} {fault}\n{done.stderr[-3000:]}")
             print(found[-1], flush=True)  # A long run need not come to its end.
     shutil.rmtree(directory / "r" / "m")

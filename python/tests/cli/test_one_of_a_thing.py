@@ -110,7 +110,7 @@ def test_a_journal_of_one_run(kind):
 def test_a_report_of_one_sample(tmp_path):
     path = write(tmp_path / "r", lognormal_ns(1, 1, 700))
     done = run(
-        "report", path, "--markdown", "-", "--json", tmp_path / "r.json", "--output", tmp_path / "r.html"
+        "report", path, "--markdown", "-", "--json-file", tmp_path / "r.json", "--output", tmp_path / "r.html"
     )
     assert done.returncode == 0, done.stderr
     assert_singular(done.stdout + done.stderr)

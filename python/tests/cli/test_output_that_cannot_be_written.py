@@ -18,7 +18,7 @@ LINE = (
     "fathometer: cannot print the result: No space left on device; see that standard output can be written to"
 )
 COMMANDS = (
-    "report near --json -",
+    "report near --json",
     "report near far --markdown -",
     "report near",
     "compare near far",

@@ -32,7 +32,7 @@ def test_report_writes_report_html_by_default(two, tmp_path):
 
 
 def test_everything_that_is_asked_for_is_written(two, tmp_path):
-    more = ("--markdown", "r.md", "--json", "r.json", "--figures", "pictures", "--title", "Near & far")
+    more = ("--markdown", "r.md", "--json-file", "r.json", "--figures", "pictures", "--title", "Near & far")
     done = run("report", two, "-o", "page.html", *more, cwd=tmp_path)
     assert done.returncode == 0
     assert set(done.stdout.split()) == {"page.html", "r.md", "r.json", "pictures"}
@@ -42,13 +42,30 @@ def test_everything_that_is_asked_for_is_written(two, tmp_path):
 
 
 def test_json_on_standard_output_is_nothing_but_json(two, tmp_path):
-    done = run("report", two, "--json", "-", cwd=tmp_path)
+    done = run("report", two, "--json", cwd=tmp_path)
     assert {s["name"] for s in json.loads(done.stdout)["scenarios"]} == {"near", "far"}
     assert list(tmp_path.iterdir()) == []
 
 
+def test_json_goes_where_output_says(two, tmp_path):
+    """`--json -o x` wrote a page, and JSON into a file named `-o`."""
+    done = run("report", two, "--json", "-o", "x", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "x\n")
+    assert json.loads((tmp_path / "x").read_text())["format"] == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("file", ["-", "r.json", "no/such/r.json"])
+def test_json_with_a_file_names_the_option(two, tmp_path, file):
+    done = run("report", two, "--json", file, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--json takes no file; write --json alone, --json -o FILE" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_two_things_cannot_have_standard_output(two, tmp_path):
-    done = run("report", two, "--json", "-", "--markdown", "-", cwd=tmp_path)
+    done = run("report", two, "--json", "--markdown", "-", cwd=tmp_path)
     assert done.returncode == 2
     assert "standard output" in done.stderr
 
@@ -64,7 +81,7 @@ def test_compare_metric_option_selects_one_metric(two, tmp_path):
 
 def test_report_metric_option_decides_path_advice(two, tmp_path):
     for metric, figure in (("p95", "p95"), ("median", "median")):
-        done = run("report", two, "--metric", metric, "--json", "-", cwd=tmp_path)
+        done = run("report", two, "--metric", metric, "--json", cwd=tmp_path)
         (choice,) = [a for a in json.loads(done.stdout)["advice"] if a["topic"] == "choice"]
         assert choice["statement"].startswith(f"prefer near to far: its {figure} is")
 
@@ -137,11 +154,11 @@ def test_lock_only_recording_does_not_fail_others(tmp_path):
     assert (done.returncode, done.stdout) == (0, "report.html\n")
     assert f"{begun}: nothing was recorded" in done.stderr
     assert "Not in this report" not in (tmp_path / "report.html").read_text()
-    assert run("report", tmp_path / "all", "--json", "-", cwd=tmp_path).returncode == 0
+    assert run("report", tmp_path / "all", "--json", cwd=tmp_path).returncode == 0
 
 
 def report_on(path, tmp_path, code=0):
-    done = run("report", path, "--json", "r.json", cwd=tmp_path)
+    done = run("report", path, "--json-file", "r.json", cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return (tmp_path / "report.html").read_text(), json.loads((tmp_path / "r.json").read_text())
@@ -160,7 +177,7 @@ def test_report_flags_damaged_segment_and_uses_rest(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", ["report near damaged --json -", "compare near damaged", "compare near damaged --json"]
+    "command", ["report near damaged --json", "compare near damaged", "compare near damaged --json"]
 )
 def test_partial_result_is_printed_with_exit_code_1(tmp_path, command):
     near = write(tmp_path / "near", lognormal_ns(1, 500, 700), label="near")
@@ -187,17 +204,17 @@ def test_partial_result_is_printed_with_exit_code_1(tmp_path, command):
 def test_damaged_queries_are_damage(tmp_path):
     """A report of queries whose file was cut off ended with 0, and nothing on standard error (a stranger)."""
     queries.recording(tmp_path / "db", [queries.sure(4 * queries.MS, queries.MS, 0)] * 30)
-    assert run("report", "db", "--json", "-", cwd=tmp_path).returncode == 0
+    assert run("report", "db", "--json", cwd=tmp_path).returncode == 0
     path = tmp_path / "db" / "queries-00000.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    done = run("report", "db", "--json", "-", cwd=tmp_path)
+    done = run("report", "db", "--json", cwd=tmp_path)
     assert done.returncode == 1
     assert "db is damaged, what can be read is used: queries-00000.parquet" in done.stderr
 
 
 def test_an_interrupted_recording_is_said_to_be_one(tmp_path):
     path = write(tmp_path / "i", lognormal_ns(1, 500, 700), ended=False)
-    told = json.loads(run("report", path, "--json", "-", cwd=tmp_path).stdout)
+    told = json.loads(run("report", path, "--json", cwd=tmp_path).stdout)
     assert "interrupted" in {f["kind"] for f in told["findings"]}
 
 
@@ -298,7 +315,7 @@ def test_help_shows_examples_and_exit_codes(command):
 
 
 def test_goals_are_reported_and_set_exit_code(two, tmp_path):
-    done = run("report", two, "--slo", "p50<2ms", "--slo", "availability>99%", "--json", "-", cwd=tmp_path)
+    done = run("report", two, "--slo", "p50<2ms", "--slo", "availability>99%", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     keeps_to_schema(told)
@@ -327,7 +344,7 @@ def test_invalid_slo_is_usage_error(two, tmp_path, goal):
 
 def json_of(directory, name, *more, code=0):
     """Writes the JSON of a report without its page, whose drawing takes most of the time."""
-    done = run("report", name, "--json", "-", *more, cwd=directory)
+    done = run("report", name, "--json", *more, cwd=directory)
     assert done.returncode == code, done.stderr
     (directory / f"{name}.json").write_text(done.stdout)
     return done.stderr
@@ -337,7 +354,7 @@ def test_report_fails_if_slower_than_baseline(tmp_path):
     for name, median in (("before", 500), ("same", 500), ("after", 700)):
         write(tmp_path / name, lognormal_ns(len(name), 3000, median), label="path")
     json_of(tmp_path, "before")
-    same = run("report", "same", "--baseline", "before.json", "--json", "-", cwd=tmp_path)
+    same = run("report", "same", "--baseline", "before.json", "--json", cwd=tmp_path)
     assert same.returncode == 0, same.stderr
     slower = json_of(tmp_path, "after", "--baseline", "before.json", code=3)
     assert "path: p50 became slower, from 5" in slower
@@ -409,7 +426,7 @@ def test_what_cannot_be_read_meets_no_goal(tmp_path, spoiling):
         write(tmp_path / label, lognormal_ns(1, 1000), label=label)
     SPOILED[spoiling](tmp_path / "bad")
     words = ("report", "good", "bad", "--slo", "availability>1%", "--slo", "p99<1s")
-    done = run(*words, "--json", "-", cwd=tmp_path)
+    done = run(*words, "--json", cwd=tmp_path)
     assert done.returncode == 4
     *lines, last = done.stderr.splitlines()
     assert sum(" cannot be decided: " in line for line in lines) == 2
@@ -425,13 +442,13 @@ def test_what_cannot_be_read_meets_no_goal(tmp_path, spoiling):
 def test_missed_goal_stays_missed_despite_damage(tmp_path):
     write(tmp_path / "r", [lognormal_ns(1, 1000), lognormal_ns(2, 1000)])
     flipped(tmp_path / "r")
-    done = run("report", "r", "--slo", "p99<1s", "--slo", "p99<1us", "--json", "-", cwd=tmp_path)
+    done = run("report", "r", "--slo", "p99<1s", "--slo", "p99<1us", "--json", cwd=tmp_path)
     assert done.returncode == 3
     assert "p99 < 1.00 s cannot be decided: r is damaged (samples-00000.parquet" in done.stderr
     assert "p99 < 1.00 µs not met: it is" in done.stderr
 
 
-@pytest.mark.parametrize("option", ["-o", "--json", "--markdown"])
+@pytest.mark.parametrize("option", ["-o", "--json-file", "--markdown"])
 @pytest.mark.parametrize("name", ["recording.json", "samples-00000.parquet", "new.html"])
 def test_output_inside_input_recording_is_refused(tmp_path, option, name):
     """It replaced recording.json by the page, and the recording was gone."""
@@ -446,9 +463,9 @@ def test_output_inside_input_recording_is_refused(tmp_path, option, name):
 
 
 def test_two_outputs_cannot_have_one_file(two, tmp_path):
-    done = run("report", two, "-o", "x", "--json", "./x", cwd=tmp_path)
+    done = run("report", two, "-o", "x", "--json-file", "./x", cwd=tmp_path)
     assert done.returncode == 2
-    assert "--output and --json both name" in done.stderr
+    assert "--output and --json-file both name" in done.stderr
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -460,7 +477,7 @@ def test_fifo_in_recording_is_damage(tmp_path, name):
         write(tmp_path / label, lognormal_ns(1, 100), label=label)
     (tmp_path / "bad" / name).unlink()
     os.mkfifo(tmp_path / "bad" / name)
-    done = run("report", "good", "bad", "--json", "-", cwd=tmp_path)
+    done = run("report", "good", "bad", "--json", cwd=tmp_path)
     assert done.returncode == 1
     assert "it is no regular file" in done.stderr
     assert "good" in {s["name"] for s in json.loads(done.stdout)["scenarios"]}
@@ -471,7 +488,7 @@ def test_report_is_written_despite_missing_path(two, tmp_path):
     done = run("report", two, "--slo", "gone: p99<2ms", cwd=tmp_path)
     assert (done.returncode, (tmp_path / "report.html").exists()) == (2, True)
     assert "concerns no path" in done.stderr
-    near = run("report", two / "near", "--json", "-", cwd=tmp_path).stdout
+    near = run("report", two / "near", "--json", cwd=tmp_path).stdout
     (tmp_path / "near.json").write_text(near)
     done = run("report", two / "far", "--baseline", "near.json", "-o", "far.html", cwd=tmp_path)
     assert (done.returncode, (tmp_path / "far.html").exists()) == (3, True)
@@ -480,6 +497,6 @@ def test_report_is_written_despite_missing_path(two, tmp_path):
 
 def test_markdown_without_a_page_draws_nothing(two, tmp_path, monkeypatch):
     monkeypatch.setattr("fathometer.report.drawing.draw", lambda *_: pytest.fail("a picture was drawn"))
-    done = run("report", two, "--markdown", "r.md", "--json", "-", cwd=tmp_path)
+    done = run("report", two, "--markdown", "r.md", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "](" not in (tmp_path / "r.md").read_text()

@@ -42,7 +42,7 @@ def names_each(stderr, page, names):
 def test_report_shows_honest_and_names_hostile(tmp_path):
     honest(tmp_path, 6)
     names = hostile(tmp_path, len((*REFUSED, *TIMES)), 6)
-    done = run("report", "all", "-o", "all.html", "--json", "all.json", cwd=tmp_path)
+    done = run("report", "all", "-o", "all.html", "--json-file", "all.json", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     names_each(done.stderr, (tmp_path / "all.html").read_text(), names)
     assert len(json.loads((tmp_path / "all.json").read_text())["recordings"]) == 6
@@ -51,10 +51,10 @@ def test_report_shows_honest_and_names_hostile(tmp_path):
 @pytest.mark.acceptance
 def test_fifty_hostile_of_200_take_no_memory(tmp_path):
     honest(tmp_path, 150)
-    alone = fathometer("report", "all", "-o", "honest.html", "--json", "honest.json", cwd=tmp_path)
+    alone = fathometer("report", "all", "-o", "honest.html", "--json-file", "honest.json", cwd=tmp_path)
     assert alone.code == 0, alone.stderr
     names = hostile(tmp_path, 50, 150)
-    done = fathometer("report", "all", "-o", "all.html", "--json", "all.json", cwd=tmp_path)
+    done = fathometer("report", "all", "-o", "all.html", "--json-file", "all.json", cwd=tmp_path)
     assert done.code == 1, done.stderr
     names_each(done.stderr, (tmp_path / "all.html").read_text(), names)
     assert len(json.loads((tmp_path / "all.json").read_text())["recordings"]) == 150

@@ -78,7 +78,7 @@ def test_a_symlink_is_followed(recording, tmp_path):
     "options",
     [
         ("-o", "no/such/r.html"),
-        ("--json", "no/such/r.json"),
+        ("--json-file", "no/such/r.json"),
         ("--markdown", "no/r.md"),
         ("--figures", "no/f"),
     ],

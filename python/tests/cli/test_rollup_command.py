@@ -63,7 +63,7 @@ def test_rollup_reads_back_unchanged(tmp_path):
 
 def test_rollup_report_states_its_limits(rolled):
     def kinds(source):
-        told = json.loads(run("report", source, "--json", "-", cwd=rolled).stdout)
+        told = json.loads(run("report", source, "--json", cwd=rolled).stdout)
         return {f["kind"]: f["statement"] for f in told["findings"]}
 
     lacking = kinds(rolled / "out")["rolled up"]

@@ -16,7 +16,14 @@ def test_report_shows_throughput_of_iperf3_import(tmp_path):
     done = run("import", file, "--record", tmp_path / "in" / "off")
     assert done.returncode == 0, done.stderr
     done = run(
-        "report", tmp_path / "in", "-o", tmp_path / "r.html", "--json", tmp_path / "r.json", "--markdown", "-"
+        "report",
+        tmp_path / "in",
+        "-o",
+        tmp_path / "r.html",
+        "--json-file",
+        tmp_path / "r.json",
+        "--markdown",
+        "-",
     )
     assert done.returncode == 0, done.stderr
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("| iperf3")]

@@ -17,7 +17,7 @@ MINUTE = 60 * SECOND
 
 
 def reported(directory):
-    done = run("report", directory, "--json", "-")
+    done = run("report", directory, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -46,7 +46,7 @@ def test_stored_recording_equals_local_recording(both):
 @pytest.mark.acceptance
 def test_report_and_changes_read_a_store(both, tmp_path):
     _, root, url = both
-    here, there = (run("report", where, "--json", "-", cwd=tmp_path) for where in (root, url))
+    here, there = (run("report", where, "--json", cwd=tmp_path) for where in (root, url))
     assert there.returncode == 0, there.stderr
     assert json.loads(there.stdout)["scenarios"] == json.loads(here.stdout)["scenarios"]
     changes = run("changes", f"{url}/label=near", "--json", cwd=tmp_path)

@@ -113,7 +113,7 @@ def test_marks_come_before_all_figures(tmp_path):
         "emulated": 1, "quick": 1, "simulated": 1,
     }  # fmt: skip
     page, out, text = (tmp_path / name for name in ("page.html", "report.json", "report.md"))
-    wanted = ("-o", page, "--json", out, "--markdown", text)
+    wanted = ("-o", page, "--json-file", out, "--markdown", text)
     done = fathometer("report", tmp_path / "fast", tmp_path / "slow", *wanted)
     assert done.returncode == 0, done.stderr
     for told in (page.read_text(), text.read_text()):

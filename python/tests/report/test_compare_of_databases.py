@@ -62,11 +62,11 @@ def test_comparison_predicts_queries_over_other_path(of_postgres, request, tmp_p
             assert row["predicted_ns"] >= 10 * row["rtt_ns"]
         assert (row["measured_ns"] is None) == (over == "elsewhere")
     # What was measured there is what its own recording says.
-    out = json.loads(run("report", "there", "--json", "-", cwd=tmp_path).stdout)
+    out = json.loads(run("report", "there", "--json", cwd=tmp_path).stdout)
     (there,) = out["databases"]
     assert rows["here", "there"]["measured_ns"] == there["wall_ns"]["p50"]["value"]
     # A report of one query and a path says the same of them as a comparison does.
-    every = json.loads(run("report", "here", "probe", "--json", "-", cwd=tmp_path).stdout)
+    every = json.loads(run("report", "here", "probe", "--json", cwd=tmp_path).stdout)
     two = json.loads(run("compare", "here", "probe", "--json", cwd=tmp_path).stdout)
     assert every["database_predictions"] == two["database_predictions"]
     assert len(two["database_predictions"]) == 1

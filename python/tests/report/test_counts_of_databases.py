@@ -22,7 +22,7 @@ def test_report_server_count_matches_the_run(tmp_path):
     assert ran.returncode == 0, ran.stderr
     settings = json.loads(ran.stdout)["settings"]
     file = tmp_path / "report.json"
-    told = run("report", kept, "--json", file, "--markdown", "-")
+    told = run("report", kept, "--json-file", file, "--markdown", "-")
     assert told.returncode == 0, told.stderr
     value = json.loads(file.read_text())
     keeps_to_schema(value)

@@ -31,10 +31,10 @@ def asked(database, tmp_path_factory):
         ran = ask(database, *arguments, "--record", root / "kept" / name)
         assert ran.returncode == (name == "wrong"), ran.stderr
         live[name] = json.loads(ran.stdout)
-    page, text = root / "report.html", root / "report.md"
-    ran = run("report", root / "kept", "--json", "-", "--markdown", text, "-o", page)
+    page, text, file = root / "report.html", root / "report.md", root / "report.json"
+    ran = run("report", root / "kept", "--json-file", file, "--markdown", text, "-o", page)
     assert ran.returncode == 0, ran.stderr
-    value = json.loads(ran.stdout)
+    value = json.loads(file.read_text())
     keeps_to_schema(value)
     return root / "kept", live, value, page.read_text(), text.read_text()
 
@@ -100,7 +100,7 @@ def test_half_a_second_asleep_is_the_server(database, tmp_path):
         kept = tmp_path / str(next(runs)) / "asleep"
         ran = ask(database, "--count", "4", "--query", "SELECT pg_sleep(0.5)", "--record", kept)
         assert ran.returncode == 0, ran.stderr
-        value = json.loads(run("report", kept, "--json", "-").stdout)
+        value = json.loads(run("report", kept, "--json").stdout)
         (finding,) = findings_of(value).values()
         assert (finding["kind"], finding["confidence"]) == ("query time", "high")
         assert "were the server" in finding["statement"]

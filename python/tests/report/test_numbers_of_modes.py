@@ -114,7 +114,7 @@ def told(summaries, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
     machine, page = out / "report.json", out / "report.html"
     every = {name: directory for name, (directory, _) in summaries.items()}
-    ran = run("report", *every.values(), "--json", machine, "--markdown", "-")
+    ran = run("report", *every.values(), "--json-file", machine, "--markdown", "-")
     assert ran.returncode == 0, ran.stderr
     drawn = run("report", *(every[name] for name in ("silent", "bulk", "made")), "-o", page)
     assert drawn.returncode == 0, drawn.stderr
@@ -243,7 +243,7 @@ def test_throughput_against_iperf3_has_its_figures(tmp_path):
         until_it_answers([program, "-c", "127.0.0.1", "-p", port, "-n", "1K"])
         own = probe(tmp_path / "theirs", f"127.0.0.1:{port}", "--throughput", "--reverse", "--for", "1s",
                     "--bitrate", "20Mbit")  # fmt: skip
-    ran = run("report", tmp_path / "theirs", "--json", "-")
+    ran = run("report", tmp_path / "theirs", "--json")
     (test,) = json.loads(ran.stdout)["throughput"]
     (way,) = test["ways"]
     assert way["way"] == "reverse"

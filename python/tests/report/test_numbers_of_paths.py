@@ -62,7 +62,7 @@ POLICIES = {
 def report(directory, tmp_path):
     """The JSON, which keeps to its schema, and the Markdown."""
     file = tmp_path / "report.json"
-    ran = run("report", directory, "--json", file, "--markdown", "-")
+    ran = run("report", directory, "--json-file", file, "--markdown", "-")
     assert ran.returncode == 0, ran.stderr
     value = json.loads(file.read_text())
     keeps_to_schema(value)

@@ -22,7 +22,7 @@ def reported(directory, *outputs):
         ran = run("import", output, "--record", directory / "in" / str(number))
         assert ran.returncode == 0, ran.stderr
     files = [directory / f"report.{kind}" for kind in ("json", "html", "md")]
-    ran = run("report", directory / "in", "--json", files[0], "-o", files[1], "--markdown", files[2])
+    ran = run("report", directory / "in", "--json-file", files[0], "-o", files[1], "--markdown", files[2])
     assert ran.returncode == 0, ran.stderr
     return json.loads(files[0].read_text()), files[1].read_text(), files[2].read_text()
 

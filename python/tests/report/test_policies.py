@@ -100,7 +100,7 @@ def reported(made, *options):
     """The JSON as text and the Markdown; made once of the same options."""
     if options not in made.reports:
         file = made.root / "report.json"
-        ended = run("report", made.recordings, "--json", file, "--markdown", "-", *options)
+        ended = run("report", made.recordings, "--json-file", file, "--markdown", "-", *options)
         assert ended.returncode == 0, ended.stderr
         made.reports[options] = file.read_text(), ended.stdout
     return made.reports[options]
@@ -182,7 +182,7 @@ def test_overlapping_events_match_the_simulation(tmp_path):
     command = [fathom(), "fabric", "simulate", tmp_path / "s.toml", "--as-client", tmp_path / "p.toml"]
     command += ["--rate", "2", "--json", "--record", tmp_path / "r"]
     (theirs,) = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["policies"]
-    (mine,) = json.loads(run("report", tmp_path / "r", "--json", "-").stdout)["applications"]
+    (mine,) = json.loads(run("report", tmp_path / "r", "--json").stdout)["applications"]
     assert mine["unservable"] == round(theirs["unservable"]["mean"] * theirs["due"]) > 60
     assert mine["answered"] <= mine["due"] - mine["unservable"]
 
@@ -190,7 +190,7 @@ def test_overlapping_events_match_the_simulation(tmp_path):
 def test_unservable_is_unknown_without_truth(made, tmp_path):
     for directory in made.recordings.glob("run-*/again/way"):
         shutil.copytree(directory, tmp_path / directory.parent.parent.name)
-    ended = run("report", tmp_path, "--json", "-")
+    ended = run("report", tmp_path, "--json")
     assert [a["unservable"] for a in json.loads(ended.stdout)["applications"]] == [None] * RUNS
 
 
@@ -232,7 +232,7 @@ def test_report_names_the_best_policy_and_why(made):
 
 def test_single_run_gets_a_statement_without_ranking(made):
     (directory,) = list(made.recordings.glob("run-1/patient/way"))
-    value = json.loads(run("report", directory, "--json", "-").stdout)
+    value = json.loads(run("report", directory, "--json").stdout)
     (one,) = value["applications"]
     assert value["policies"] == []
     served = one["answered"] + one["fallback"]
@@ -243,8 +243,8 @@ def test_single_run_gets_a_statement_without_ranking(made):
 def test_samples_and_applications_stay_separate(made, tmp_path):
     """A recording of a path that lies beside is reported as if it were alone."""
     write(tmp_path / "samples", lognormal_ns(1, 400))
-    alone = json.loads(run("report", tmp_path / "samples", "--json", "-").stdout)
-    both = json.loads(run("report", tmp_path / "samples", made.recordings / "run-1", "--json", "-").stdout)
+    alone = json.loads(run("report", tmp_path / "samples", "--json").stdout)
+    both = json.loads(run("report", tmp_path / "samples", made.recordings / "run-1", "--json").stdout)
     assert both["scenarios"] == alone["scenarios"]
     assert both["findings"] == alone["findings"]
     assert len(both["applications"]) == len(POLICIES)
@@ -333,7 +333,7 @@ def test_truncated_events_exclude_the_run(made, tmp_path):
     lines = events.read_bytes().splitlines(keepends=True)
     events.write_bytes(b"".join(lines[: len(lines) // 2]))
     file = tmp_path / "r.json"
-    ended = run("report", tmp_path / "r", "--json", file, "--markdown", "-")
+    ended = run("report", tmp_path / "r", "--json-file", file, "--markdown", "-")
     (mine,) = json.loads(file.read_text())["policies"]
     assert {p["name"]: p["runs"] for p in mine["policies"]} == {n: 2 - (n == "patient") for n in POLICIES}
     assert (mine["left_out"], mine["paired"]) == (1, False)
@@ -347,7 +347,7 @@ def test_short_runs_rank_by_longest_wait(made, tmp_path):
         command += ["--as-client", made.root / f"{name}.toml"]
     ended = subprocess.run([*command, "--record", tmp_path / "short"], capture_output=True, check=True)
     assert all(p["waited_p99_ns"]["mean"] is None for p in json.loads(ended.stdout)["policies"])
-    told = json.loads(run("report", tmp_path / "short", "--weigh", "latency", "--json", "-").stdout)
+    told = json.loads(run("report", tmp_path / "short", "--weigh", "latency", "--json").stdout)
     (mine,) = told["policies"]
     assert all(p["waited_p99_ns"] is None and p["waited_max_ns"] for p in mine["policies"])
     assert "as not every run has enough requests for a p99" in mine["statement"]
@@ -379,7 +379,7 @@ def test_hostile_recording_gives_report_or_error(tmp_path, probe):
     (tmp_path / "truth.jsonl").write_text(
         '{"kind":"truth.started","at":"2020-01-01T00:00:00Z"}\n[]\n{"event.\n'
     )
-    ended = run("report", tmp_path, "-o", tmp_path / "r.html", "--json", tmp_path / "r.json")
+    ended = run("report", tmp_path, "-o", tmp_path / "r.html", "--json-file", tmp_path / "r.json")
     assert "Traceback" not in ended.stderr
     assert ended.returncode in {0, 1}
     if ended.returncode == 0:
@@ -394,7 +394,7 @@ def test_hostile_recording_gives_report_or_error(tmp_path, probe):
 def test_of_one_repetition_no_policy_is_called_best(made, tmp_path):
     """The strip named one, and the sentence beneath it said that one repetition cannot tell."""
     file = tmp_path / "r.json"
-    words = run("report", made.recordings / "run-1", "--json", file, "--markdown", "-").stdout
+    words = run("report", made.recordings / "run-1", "--json-file", file, "--markdown", "-").stdout
     (mine,) = json.loads(file.read_text())["policies"]
     assert mine["runs"] == 1
     assert "a single repetition cannot tell" in mine["statement"]
@@ -422,7 +422,7 @@ def recorded(root, name, number, rate, policy):
 def test_changed_policy_file_is_two_policies(tmp_path):
     for number, policy in ((1, ""), (2, ""), (3, AGAIN), (4, AGAIN)):
         recorded(tmp_path, "moved", number, 2, policy)
-    (mine,) = json.loads(run("report", tmp_path, "--json", "-").stdout)["policies"]
+    (mine,) = json.loads(run("report", tmp_path, "--json").stdout)["policies"]
     assert {p["name"]: p["runs"] for p in mine["policies"]} == {"moved": 2, "moved (2)": 2}
     assert mine["changed"] == {"moved": ["moved", "moved (2)"]}
     assert (
@@ -437,7 +437,7 @@ def test_different_rates_compare_per_request(tmp_path):
         recorded(tmp_path, "slow", number, 1, "")
         recorded(tmp_path, "fast", number, 4, "")
         recorded(tmp_path, "same", number, 1, AGAIN)
-    value = json.loads(run("report", tmp_path, "--json", "-").stdout)
+    value = json.loads(run("report", tmp_path, "--json").stdout)
     (mine,) = value["policies"]
     by_name = {p["name"]: p for p in mine["policies"]}
     assert {n: p["interval_ns"] for n, p in by_name.items()} == {
@@ -456,6 +456,6 @@ def test_different_rates_compare_per_request(tmp_path):
 def test_one_policy_at_two_rates_is_two(tmp_path):
     recorded(tmp_path, "one", 1, 1, "")
     recorded(tmp_path, "one", 2, 4, "")
-    (mine,) = json.loads(run("report", tmp_path, "--json", "-").stdout)["policies"]
+    (mine,) = json.loads(run("report", tmp_path, "--json").stdout)["policies"]
     assert {p["name"] for p in mine["policies"]} == {"one at 1/s", "one at 4/s"}
     assert mine["changed"] == {}

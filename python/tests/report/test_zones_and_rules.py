@@ -18,7 +18,7 @@ HOUR = 3_600_000_000_000
 
 
 def reported(directory, tmp_path, *options):
-    done = run("report", directory, "--json", tmp_path / "r.json", "--markdown", "-", *options)
+    done = run("report", directory, "--json-file", tmp_path / "r.json", "--markdown", "-", *options)
     assert done.returncode == 0, done.stderr
     return json.loads((tmp_path / "r.json").read_text()), done.stdout
 

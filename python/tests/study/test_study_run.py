@@ -126,7 +126,9 @@ def test_local_study_runs_resumes_and_is_reported(tmp_path, fathom):
     with pytest.raises(FathometerError, match="with another study file, scenario, policy"):
         run_study(file, output, fathom, False, said.append)
     page, machine = tmp_path / "report.html", tmp_path / "report.json"
-    done = CliRunner().invoke(app, ["report", str(output), "--output", str(page), "--json", str(machine)])
+    done = CliRunner().invoke(
+        app, ["report", str(output), "--output", str(page), "--json-file", str(machine)]
+    )
     assert done.exit_code == 0, done.output
     assert page.read_text().startswith("<!doctype html>")
     # Five of a run's samples are its warm-up.

@@ -287,7 +287,7 @@ def made(out, repetitions, of_path):
 def report_of(out):
     """The report's JSON and Markdown."""
     html, machine, text = (out.with_name(f"report.{kind}") for kind in ("html", "json", "md"))
-    words = ["report", str(out), "--output", str(html), "--json", str(machine), "--markdown", str(text)]
+    words = ["report", str(out), "--output", str(html), "--json-file", str(machine), "--markdown", str(text)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     return json.loads(machine.read_text()), text.read_text()

@@ -1,6 +1,6 @@
 //! What a run lacks: samples that were not sent or have no row, and the times without a connection.
 
-use super::{clock_time, duration, line, percent};
+use super::{date_and_time, duration, line, percent};
 use crate::cause::ClosingCause;
 use crate::event::why_lost;
 use crate::statistics::{LOCAL, Outage, Statistics};
@@ -98,7 +98,7 @@ pub(super) fn text(out: &mut String, s: &Statistics) {
     let all = s.outages.all();
     let earlier = all.len().saturating_sub(SHOWN) as u64 + s.outages.omitted();
     for outage in all.iter().rev().take(SHOWN).rev() {
-        let (at, lasted) = (clock_time(outage.began_at), duration(lasted_ns(outage, s)));
+        let (at, lasted) = (date_and_time(outage.began_at), duration(lasted_ns(outage, s)));
         let how = match outage.end {
             Some(end) if end.uncertain_ns > 0 => {
                 format!("for {lasted} (or up to {} less)", duration(end.uncertain_ns))
@@ -168,7 +168,7 @@ mod tests {
             "  not sent     2 this host was late, 70 no connection\n",
             "  not recorded 3 samples: the probe was killed, or its host failed\n",
             "  availability 27.551 %\n",
-            "  outage       from 00:00:02 UTC, not over after 7.3s, #0 reset\n",
+            "  outage       from 1970-01-01 00:00:02 UTC, not over after 7.3s, #0 reset\n",
         ] {
             assert!(text.contains(expected), "{expected:?} in {text}");
         }

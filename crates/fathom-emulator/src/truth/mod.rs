@@ -8,6 +8,7 @@ use crate::error::Error;
 use fathom_core::clock::{ClockMap, Observation};
 use fathom_fabric::truth::{PacketFate, Truth};
 use fathom_fabric::world::{Output, World};
+use fathom_os::replace::create;
 use fathom_os::{assist, clock};
 use jiff::Timestamp;
 use packets::PacketFile;
@@ -106,7 +107,7 @@ pub(crate) fn begin(dir: &Path, heading: &Heading, world: &World) -> Result<(Tru
         ))
     };
     fs::create_dir_all(dir).map_err(|e| failed(dir, &e))?;
-    let file = File::create_new(&path).map_err(|e| {
+    let file = create(&path, 0o600).map_err(|e| {
         if e.kind() == ErrorKind::AlreadyExists {
             Error::run(format!("{} holds the truth of another run; name another directory", path.display()))
         } else {

@@ -6,6 +6,7 @@ use arrow_schema::{DataType, Field, Schema};
 use fathom_core::clock::ClockMap;
 use fathom_fabric::packet::Protocol;
 use fathom_fabric::truth::{Origin, PacketFate};
+use fathom_os::replace::create;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -70,7 +71,7 @@ impl PacketFile {
                 .set_column_encoding(ColumnPath::from(number), Encoding::DELTA_BINARY_PACKED);
         }
         let writer =
-            ArrowWriter::try_new(File::create_new(path)?, Arc::clone(&schema), Some(properties.build()))?;
+            ArrowWriter::try_new(create(path, 0o600)?, Arc::clone(&schema), Some(properties.build()))?;
         Ok(Self { path: path.to_owned(), writer, schema, names, waiting: Vec::new() })
     }
 

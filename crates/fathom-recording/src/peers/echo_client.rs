@@ -6,6 +6,9 @@ use fathom_core::sample::Sample;
 use jiff::tz::TimeZone;
 use std::io::{self, Write};
 
+/// Line before the rows.
+pub(super) const HEADER: &str = "packet_num,timestamp,send_time_ns,receive_time_ns,rtt_us\n";
+
 /// Writes the CSV of the articles' Python echo client, a row an answered sample (theirs has none for an unanswered
 /// one): `packet_num,timestamp,send_time_ns,receive_time_ns,rtt_us`.
 ///
@@ -18,10 +21,8 @@ pub(super) struct EchoClientCsv<W> {
 }
 
 impl<W: Write> EchoClientCsv<W> {
-    /// Writes the header.
-    pub(super) fn new(mut out: W) -> io::Result<Self> {
-        writeln!(out, "packet_num,timestamp,send_time_ns,receive_time_ns,rtt_us")?;
-        Ok(Self { out, packets: 0 })
+    pub(super) fn new(out: W) -> Self {
+        Self { out, packets: 0 }
     }
 }
 
@@ -52,16 +53,18 @@ impl<W: Write + Send> Rows for EchoClientCsv<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::{RowFormat, Run, rows};
 
     #[test]
     fn the_articles_columns() {
         let mut out = Vec::new();
-        let mut csv = EchoClientCsv::new(&mut out).unwrap();
+        let mut csv = rows(RowFormat::EchoClientCsv, &Run::default(), &mut out).unwrap();
         let sample =
             Sample { sent_ns: 1_742_468_645_123_456_789, rtt_ns: Some(1_234_567), ..Sample::default() };
         csv.write(&sample).unwrap();
         csv.write(&Sample { rtt_ns: None, ..sample }).unwrap();
         csv.write(&Sample { rtt_ns: Some(7), ..sample }).unwrap();
+        drop(csv);
         // `date -u -d @1742468645` says 2025-03-20 11:04:05.
         let expected = "packet_num,timestamp,send_time_ns,receive_time_ns,rtt_us\n\
             1,2025-03-20T11:04:05.123456,1742468645123456789,1742468645124691356,1234.567\n\

@@ -13,7 +13,7 @@ mod rows;
 mod run;
 mod sockperf;
 
-pub use format::{ResultFormat, RowFormat, result, rows};
+pub use format::{ResultFormat, RowFormat, result, rows, rows_below};
 pub use latte::Intervals;
 pub use psping::Buckets;
 pub use rows::Rows;

@@ -7,6 +7,9 @@ use fathom_core::sample::{Flags, Sample};
 use std::io::{self, Write};
 
 const RULE: &str = "------------------------------";
+/// First text of every log.
+pub(super) const BEGINNING: &str =
+    "------------------------------\ntest was performed using the following parameters: ";
 
 /// Writes the log. A row is a message with its echo: one without has a number and no row, and what came during the
 /// warm-up has neither. With several connections, rows are in the order in which the echoes came.
@@ -17,21 +20,21 @@ pub(super) struct FullLog<W> {
     packets: u64,
 }
 
+/// Text before the rows of a run.
+pub(super) fn header(run: &Run) -> String {
+    let mps = run
+        .interval_ns
+        .map_or_else(String::new, |every| format!("--mps={} ", (1e9 / every.max(1) as f64).round().max(1.0)));
+    let size = run.size.unwrap_or(0);
+    format!(
+        "{BEGINNING}{mps}--burst=1 --reply-every=1 --msg-size={size} --full-rtt\n{RULE}\n\
+         packet, txTime(sec), rxTime(sec), rtt(usec)\n"
+    )
+}
+
 impl<W: Write> FullLog<W> {
-    /// Writes what stands before the rows.
-    pub(super) fn new(mut out: W, run: &Run) -> io::Result<Self> {
-        let mps = run.interval_ns.map_or_else(String::new, |every| {
-            format!("--mps={} ", (1e9 / every.max(1) as f64).round().max(1.0))
-        });
-        writeln!(out, "{RULE}")?;
-        writeln!(
-            out,
-            "test was performed using the following parameters: {mps}--burst=1 --reply-every=1 --msg-size={} --full-rtt",
-            run.size.unwrap_or(0)
-        )?;
-        writeln!(out, "{RULE}")?;
-        writeln!(out, "packet, txTime(sec), rxTime(sec), rtt(usec)")?;
-        Ok(Self { out, started_utc_ns: run.started_utc_ns, packets: 0 })
+    pub(super) fn new(out: W, run: &Run) -> Self {
+        Self { out, started_utc_ns: run.started_utc_ns, packets: 0 }
     }
 }
 
@@ -70,6 +73,7 @@ impl<W: Write + Send> Rows for FullLog<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::{RowFormat, rows};
 
     #[test]
     fn the_rows_are_as_sockperf_writes_them() {
@@ -80,7 +84,7 @@ mod tests {
             ..Run::default()
         };
         let mut out = Vec::new();
-        let mut log = FullLog::new(&mut out, &run).unwrap();
+        let mut log = rows(RowFormat::SockperfLog, &run, &mut out).unwrap();
         let sample = |sent_ns, rtt_ns| Sample { sent_ns, rtt_ns, ..Sample::default() };
         let warm_up = Sample { flags: Flags::WARM_UP, ..sample(2_000_000_000, Some(9)) };
         let all = [
@@ -93,6 +97,7 @@ mod tests {
             log.write(sample).unwrap();
         }
         log.finish().unwrap();
+        drop(log);
         // The first row is one that sockperf 3.7 wrote, of the same times.
         let expected = "------------------------------\n\
             test was performed using the following parameters: --mps=20 --burst=1 --reply-every=1 --msg-size=64 --full-rtt\n\

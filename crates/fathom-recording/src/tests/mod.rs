@@ -33,6 +33,11 @@ use std::path::Path;
 const START_NS: i64 = 1_750_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
+/// Long after any recording here, and with ns that fit into 64 bits.
+fn much_later() -> Timestamp {
+    Timestamp::from_second(7_258_118_400).unwrap()
+}
+
 fn manifest() -> Manifest {
     let started_at = Timestamp::from_nanosecond(START_NS.into()).unwrap();
     let mut manifest = Manifest::new("test", started_at, Tool { version: "0".to_owned(), revision: None });

@@ -180,6 +180,48 @@ fn broken_laws_are_found() {
     );
 }
 
+/// The report refused such recordings, and `verify` called them sound.
+#[test]
+fn manifest_that_report_refuses_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    Recorder::create(dir.path(), manifest()).unwrap().finish(end(0), 0).unwrap();
+    let path = dir.path().join("recording.json");
+    let sound: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    for (field, value, told) in [
+        ("path", "[]", "path must be object"),
+        ("reflector", "[]", "reflector must be object"),
+        ("cloud", "true", "cloud must be object or null"),
+        ("events", "null", "events must be object"),
+        ("host", "{\"cores\": 18446744073709551616}", "a number does not fit into 64 bits"),
+    ] {
+        let mut changed = sound.clone();
+        changed[field] = "changed".into();
+        let text = changed.to_string().replace("\"changed\"", value);
+        std::fs::write(&path, text).unwrap();
+        let found = verify(dir.path(), |_| {}).unwrap();
+        assert!(found.findings.iter().any(|f| f.first == told), "{field}: {found:?}");
+    }
+}
+
+#[test]
+fn event_line_without_time_or_kind_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    Recorder::create(dir.path(), manifest()).unwrap().finish(end(0), 0).unwrap();
+    let path = dir.path().join("events.jsonl");
+    let sound = std::fs::read_to_string(&path).unwrap();
+    for line in [
+        r#"{"at":1000000000000000000000000000000,"kind":"note","text":"x"}"#,
+        r#"{"at":"2026-01-02T03:04:05","kind":"tide"}"#,
+        r#"{"at":"2026-01-02T03:04:05Z","kind":7}"#,
+        r#"{"at":"2026-01-02T03:04:05Z","kind":"tide","height":18446744073709551616}"#,
+        "[]",
+    ] {
+        std::fs::write(&path, format!("{line}\n{sound}")).unwrap();
+        let found = verify(dir.path(), |_| {}).unwrap();
+        assert!(found.damage.iter().any(|d| d.reason == "a line is no event"), "{line}: {found:?}");
+    }
+}
+
 #[test]
 fn an_export_holds_every_sample() {
     let dir = tempfile::tempdir().unwrap();

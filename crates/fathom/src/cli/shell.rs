@@ -1,6 +1,6 @@
 //! What a shell and `man` want to know of the command line, made from its definition.
 
-use super::{Cli, short};
+use super::{Cli, manual, python_half, short};
 use crate::exit::Failure;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
@@ -29,11 +29,13 @@ pub(super) struct ManArgs {
     directory: PathBuf,
 }
 
-/// Without what people do not call: `host`, which a study's runner does.
-fn for_people(all: &Command) -> Command {
-    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect::<Vec<_>>();
+/// The commands that people call, with everything that can be said of each: without `host`, which a study's runner calls.
+pub(super) fn for_people() -> Command {
+    let all = short::laid_out(Cli::command());
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     // A command gives none of its own away again.
-    let mut few = Command::new("fathom").version(crate::version::VERSION).subcommands(shown);
+    let mut few =
+        Command::new("fathom").version(crate::version::VERSION).subcommands(python_half::in_full(shown));
     few = all.get_about().cloned().into_iter().fold(few, Command::about);
     all.get_after_help().cloned().into_iter().fold(few, Command::after_help)
 }
@@ -41,13 +43,13 @@ fn for_people(all: &Command) -> Command {
 /// Prints a shell's completions.
 pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut for_people(&Cli::command()), "fathom", &mut text);
+    clap_complete::generate(args.shell, &mut for_people(), "fathom", &mut text);
     crate::output::print("the completions", &String::from_utf8_lossy(&text)).map(drop)
 }
 
 /// Writes a manual page of each command.
 pub(super) fn man(args: &ManArgs) -> Result<(), Failure> {
-    clap_mangen::generate_to(for_people(&short::shorten(Cli::command())), &args.directory).map_err(|e| {
+    manual::write(for_people(), &args.directory).map_err(|e| {
         let directory = args.directory.display();
         Failure::run(format!(
             "cannot write manual pages into {directory}: {e}; name a directory that is there"

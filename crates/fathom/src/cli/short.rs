@@ -74,7 +74,8 @@ pub(super) fn shorten(mut cli: Command) -> Command {
 /// A terminal has so many columns at the least.
 const COLUMNS: usize = 80;
 
-fn laid_out(command: Command) -> Command {
+/// Lays out the text below the options of each command for such a terminal.
+pub(super) fn laid_out(command: Command) -> Command {
     let text = |styled: Option<&StyledStr>| styled.map(|s| text::laid_out(&s.to_string(), COLUMNS));
     let (short, long) = (text(command.get_after_help()), text(command.get_after_long_help()));
     let command = short.into_iter().fold(command, Command::after_help);
@@ -100,6 +101,26 @@ mod tests {
             assert!(short.lines().count() <= 50, "{} lines:\n{short}", short.lines().count());
             assert!(long.lines().count() > 2 * short.lines().count() && long.contains("Examples:"), "{long}");
         }
+    }
+
+    /// "fathom probe THERE measure once a second": the words followed the command without a gap.
+    #[test]
+    fn examples_keep_the_gap_before_words() {
+        fn check(command: &Command, seen: &mut usize) {
+            for help in [command.get_after_help(), command.get_after_long_help()].into_iter().flatten() {
+                let shown = text::laid_out(&help.to_string(), COLUMNS);
+                for line in help.to_string().lines().filter(|line| line.starts_with("  ")) {
+                    let Some((example, words)) = line.rsplit_once("  ") else { continue };
+                    let first = words.split(' ').next().unwrap_or_default();
+                    assert!(shown.contains(&format!("{example}  {first}")), "{line}\n{shown}");
+                    *seen += 1;
+                }
+            }
+            command.get_subcommands().for_each(|below| check(below, seen));
+        }
+        let mut seen = 0;
+        check(&Cli::command(), &mut seen);
+        assert!(seen > 30, "{seen}");
     }
 
     /// "What to send" had 93 lines.

@@ -1,5 +1,6 @@
 //! `fathom fabric down`: takes a fabric away, also one whose daemon was killed.
 
+use super::options::Which;
 use crate::exit::Failure;
 use crate::output;
 use fathom_emulator::directory::{FabricDir, names};
@@ -19,11 +20,8 @@ left alone.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Which fabric [default: that of the environment, or the only one]
-    name: Option<String>,
-    /// The same, as `up`, `exec` and `event` have it
-    #[arg(long = "name", value_name = "NAME", conflicts_with = "name")]
-    named: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Every fabric of this user
     #[arg(long, conflicts_with_all = ["name", "named"])]
     all: bool,
@@ -37,7 +35,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let fabrics = if args.all {
         names().iter().map(|name| FabricDir::find(Some(name))).collect::<Result<Vec<_>, _>>()?
     } else {
-        vec![FabricDir::find(args.name.as_deref().or(args.named.as_deref()))?]
+        vec![args.which.find()?]
     };
     let mut lines = Vec::new();
     for fabric in fabrics {

@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use fathom_emulator::daemon::{Options, Ready};
-use fathom_emulator::directory::name_from;
+use fathom_emulator::directory::{FabricDir, name_from};
 use fathom_emulator::{Spinning, Wait};
 use fathom_fabric::scenario::Scenario;
 use std::ffi::OsString;
@@ -80,6 +80,22 @@ fn cpu_latency(text: &str) -> Result<CpuLatency, String> {
     text.parse()
         .map(|us| CpuLatency(Some(us)))
         .map_err(|_| format!("write a number of µs, or off (got {text})"))
+}
+
+/// Which fabric, for commands whose operand can be its name: every command takes `--name`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Which {
+    /// Which fabric [default: that of the environment, or the only one]
+    name: Option<String>,
+    /// The same, as `up`, `exec` and `event` have it
+    #[arg(long = "name", value_name = "NAME", conflicts_with = "name")]
+    named: Option<String>,
+}
+
+impl Which {
+    pub(super) fn find(&self) -> Result<FabricDir, Failure> {
+        Ok(FabricDir::find(self.name.as_deref().or(self.named.as_deref()))?)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -1,24 +1,24 @@
 //! `fathom fabric status`: how a fabric is doing.
 
+use super::options::Which;
 use crate::exit::Failure;
 use crate::output;
 use fathom_core::text::count;
 use fathom_emulator::control::{Request, ask};
-use fathom_emulator::directory::FabricDir;
 use serde_json::Value;
 use std::fmt::Write as _;
 
 const EXAMPLES: &str = "\
 Examples:
   fathom fabric status
-  fathom fabric status migration --json | jq .lateness_ns";
+  fathom fabric status migration --json | jq .lateness_ns    (or: --name migration)";
 
 /// Arguments of `fathom fabric status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Which fabric [default: that of the environment, or the only one]
-    name: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -26,8 +26,7 @@ pub(super) struct Args {
 
 /// Runs `fathom fabric status`.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let fabric = FabricDir::find(args.name.as_deref())?;
-    let (status, _): (Value, _) = ask(&fabric, &Request::Status)?;
+    let (status, _): (Value, _) = ask(&args.which.find()?, &Request::Status)?;
     let text = if args.json { format!("{status}\n") } else { text(&status) };
     output::print("the status", &text).map(drop)
 }

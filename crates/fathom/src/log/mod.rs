@@ -4,10 +4,10 @@
 mod writer;
 
 use crate::exit::Failure;
-use crate::version;
+use crate::{signals, version};
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -25,7 +25,7 @@ pub(crate) struct LogArgs {
     /// Log by this filter instead: a level (error, warn, info, debug, trace), or levels by module, as in `info,fathom_core=trace,fathom_cloud=debug`
     #[arg(long, env = "FATHOM_LOG", value_name = "FILTER", hide_env_values = true)]
     log: Option<Filter>,
-    /// Append the log to this file instead; without -v or --log as -vv
+    /// Append the log to this file instead; without -v or --log as -vv. SIGHUP reopens it after a rotation
     #[arg(long, value_name = "FILE")]
     log_file: Option<PathBuf>,
 }
@@ -79,22 +79,25 @@ impl Drop for Log {
     }
 }
 
-/// Begins to log, where that is asked for.
+fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
+    Ok(Box::new(OpenOptions::new().create(true).append(true).open(path)?))
+}
+
+/// Begins to log, if that is asked for. A hang-up (SIGHUP) reopens the file: it was rotated.
 pub(crate) fn start(args: &LogArgs) -> Result<Option<Log>, Failure> {
     let Some(filter) = args.filter() else { return Ok(None) };
     let out: Box<dyn Write + Send> = match &args.log_file {
         None => Box::new(io::stderr()),
-        Some(path) => {
-            let file = OpenOptions::new().create(true).append(true).open(path).map_err(|e| {
-                Failure::run(format!(
-                    "cannot log to {}: {e}; name another file with --log-file",
-                    path.display()
-                ))
-            })?;
-            Box::new(file)
-        }
+        Some(path) => open(path).map_err(|e| {
+            Failure::run(format!("cannot log to {}: {e}; name another file with --log-file", path.display()))
+        })?,
     };
-    let writer = Writer::start(out).map_err(|e| Failure::run(format!("cannot start the log: {e}")))?;
+    let writer = Writer::start(out, args.log_file.clone().map(|path| move || open(&path)))
+        .map_err(|e| Failure::run(format!("cannot start the log: {e}")))?;
+    if args.log_file.is_some() {
+        let rotated = writer.clone();
+        signals::on_hangup(move || rotated.reopen());
+    }
     let (to, plain) = (writer.clone(), tracing_subscriber::fmt::layer().with_ansi(false));
     let layer = plain.with_thread_names(true).with_writer(move || to.clone()).with_filter(filter);
     tracing_subscriber::registry()

@@ -3,7 +3,7 @@
 use fathom_core::text::{cleaned, count};
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,8 @@ const FINISH: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 enum Message {
     Line(Vec<u8>),
+    /// Wakes the thread, which checks its flags.
+    Look,
     /// Everything before this has been written when it is answered.
     Finish(SyncSender<()>),
 }
@@ -23,16 +25,39 @@ enum Message {
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
     lines: SyncSender<Message>,
-    lost: Arc<AtomicU64>,
+    shared: Arc<Shared>,
 }
 
+/// State for the writing thread that needs no room in its queue.
+#[derive(Debug, Default)]
+struct Shared {
+    lost: AtomicU64,
+    reopen: AtomicBool,
+}
+
+/// Opens the file of the log again.
+type Open = dyn Fn() -> io::Result<Box<dyn Write + Send>> + Send;
+
 impl Writer {
-    pub(super) fn start(out: Box<dyn Write + Send>) -> io::Result<Self> {
+    /// `open`: opens the file again after a rotation; `None`: the log goes to a terminal or a pipe.
+    pub(super) fn start(
+        out: Box<dyn Write + Send>,
+        open: Option<impl Fn() -> io::Result<Box<dyn Write + Send>> + Send + 'static>,
+    ) -> io::Result<Self> {
         let (lines, waiting) = sync_channel(WAITING);
-        let lost = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&lost);
-        std::thread::Builder::new().name("log".into()).spawn(move || write(out, &waiting, &count))?;
-        Ok(Self { lines, lost })
+        let shared = Arc::new(Shared::default());
+        let told = Arc::clone(&shared);
+        let open: Option<Box<Open>> = open.map(|open| Box::new(open) as Box<Open>);
+        let thread = std::thread::Builder::new().name("log".into());
+        thread.spawn(move || write(out, open.as_deref(), &waiting, &told))?;
+        Ok(Self { lines, shared })
+    }
+
+    /// Reopens the file; earlier lines stay in the old one.
+    pub(super) fn reopen(&self) {
+        self.shared.reopen.store(true, Ordering::SeqCst);
+        // With a full queue the thread has lines to write, and checks the flag before each.
+        let _ = self.lines.try_send(Message::Look);
     }
 
     /// Waits until what was logged so far is written, but not for ever.
@@ -55,7 +80,7 @@ impl Writer {
 impl Write for Writer {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Err(TrySendError::Full(_)) = self.lines.try_send(Message::Line(line.to_owned())) {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())
     }
@@ -75,14 +100,24 @@ fn one_line(line: &[u8]) -> String {
 }
 
 /// Where nobody can read the log any more, there is nothing better to do than to go on without.
-fn write(mut out: Box<dyn Write + Send>, waiting: &Receiver<Message>, lost: &AtomicU64) {
+fn write(mut out: Box<dyn Write + Send>, open: Option<&Open>, waiting: &Receiver<Message>, shared: &Shared) {
     for message in waiting {
-        let gone = lost.swap(0, Ordering::Relaxed);
+        if let Some(open) = open
+            && shared.reopen.swap(false, Ordering::SeqCst)
+        {
+            let _ = out.flush();
+            match open() {
+                Ok(anew) => out = anew,
+                Err(e) => _ = writeln!(out, "(the log cannot be reopened: {e}; it goes on here)"),
+            }
+        }
+        let gone = shared.lost.swap(0, Ordering::Relaxed);
         if gone > 0 {
             let lines = count(gone, "line");
             let _ = writeln!(out, "({lines} of the log lost here: it is not written as fast as it grows)");
         }
         match message {
+            Message::Look => {}
             Message::Line(line) => _ = out.write_all(one_line(&line).as_bytes()),
             Message::Finish(tell) => {
                 let _ = out.flush();
@@ -125,7 +160,9 @@ mod tests {
     fn blocked_terminal_drops_and_counts_lines() {
         let (hold, held) = mpsc::channel();
         let text = Arc::new(Mutex::new(Vec::new()));
-        let mut writer = Writer::start(Box::new(Held(held, Arc::clone(&text)))).expect("a thread");
+        let no_file = None::<fn() -> io::Result<Box<dyn Write + Send>>>;
+        let out = Box::new(Held(held, Arc::clone(&text)));
+        let mut writer = Writer::start(out, no_file).expect("a thread");
         let lines = 2 * WAITING;
         for i in 0..lines {
             writer.write_all(format!("line {i}\n").as_bytes()).expect("never waits");
@@ -142,5 +179,25 @@ mod tests {
             .sum();
         assert_eq!(written + told, lines, "every line is written or counted");
         assert!(told > 0 && text.ends_with("the last\n"));
+    }
+    #[test]
+    fn rotated_log_goes_on_in_new_file() {
+        let home = tempfile::tempdir().expect("a directory");
+        let (path, old) = (home.path().join("log"), home.path().join("log.1"));
+        let open = {
+            let path = path.clone();
+            move || -> io::Result<Box<dyn Write + Send>> {
+                Ok(Box::new(std::fs::OpenOptions::new().create(true).append(true).open(&path)?))
+            }
+        };
+        let mut writer = Writer::start(open().expect("a file"), Some(open)).expect("a thread");
+        writer.write_all(b"one\n").expect("never waits");
+        writer.finish();
+        std::fs::rename(&path, &old).expect("rotated");
+        writer.reopen();
+        writer.write_all(b"two\n").expect("never waits");
+        writer.finish();
+        let read = |path: &std::path::Path| std::fs::read_to_string(path).expect("a log");
+        assert_eq!((read(&old), read(&path)), ("one\n".to_owned(), "two\n".to_owned()));
     }
 }

@@ -53,7 +53,7 @@ Profiles:
 
 Exit codes: 0 done (Ctrl-C too), 1 a target was never reached or answered nothing, a connection was lost, tried again and
 not back at the end (--connect: the last two or more samples were refused), or the recording stopped, 2 the command line
-cannot be used.";
+cannot be used, 129 the terminal hung up. Any other hang-up (SIGHUP) ends nothing: it reopens --csv, --sockperf-log and --log-file.";
 
 /// What a full disk means for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -229,7 +229,7 @@ pub(crate) struct Args {
     /// When the disk is full: go on probing and record again when there is room, or end
     #[arg(long, value_enum, default_value_t = OnFull::Wait, conflicts_with = "no_record", value_name = "WHAT", help_heading = "What to keep and show")]
     pub(super) on_full: OnFull,
-    /// Also write the articles' CSV columns to this file while running
+    /// Also append the articles' CSV columns to this file while running. SIGHUP reopens it after a rotation
     #[arg(long, value_name = "FILE", help_heading = "What to keep and show")]
     pub(super) csv: Option<PathBuf>,
     #[command(flatten)]

@@ -17,7 +17,7 @@ pub(crate) struct Formats {
     latte: bool,
     #[command(flatten)]
     latte_intervals: LatteIntervals,
-    /// Also write sockperf's full log (round trips, as --full-rtt has them) to this file while running
+    /// Also append sockperf's full log (round trips, as --full-rtt has them) to this file while running
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sizes", "idle_gap", "load", "throughput", "connect"])]
     pub(super) sockperf_log: Option<PathBuf>,
 }

@@ -5,11 +5,12 @@ use super::effective;
 use super::live_state::{LiveState, LiveStates, lock};
 use super::sinks::Sinks;
 use super::start::Granted;
-use super::tables;
+use super::tables::{self, Table};
 use crate::exit::Failure;
 use crate::output::tell;
 use crate::version::{REVISION, VERSION};
 use fathom_core::clock::Anchor;
+use fathom_core::host_port::ipv6_in_file_name;
 use fathom_core::rotation::Ages;
 use fathom_os::clock::anchor;
 use fathom_os::host::HostFacts;
@@ -65,20 +66,18 @@ pub(super) fn open_sinks(
                 .collect())
         }
         Err(failure) => {
-            drop(tables);
+            tables.into_iter().for_each(Table::take_back);
             discard(config, &lock(live));
             Err(failure)
         }
     }
 }
 
-/// Takes back recordings and the files of rows that this run made and in which nothing has been recorded: they would be in
-/// the way next time.
+/// Takes back recordings that this run made and in which nothing has been recorded: they would be in the way next time.
 pub(super) fn discard(config: &Config, live: &[LiveState]) {
     for dir in live.iter().filter_map(|state| state.recording.as_ref()) {
         discard_directory(config, dir);
     }
-    tables::discard(config);
 }
 
 /// Takes back one recording in which nothing has been recorded.
@@ -138,6 +137,7 @@ fn directory(config: &Config, path: &Path, started_at: Timestamp) -> Option<Path
 
 /// A label as part of a file name: what a shell or another system would trip over becomes a dash.
 fn file_name(label: &str) -> String {
+    let label = &ipv6_in_file_name(label).unwrap_or_else(|| label.to_owned());
     let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
     let name: String = label.chars().map(safe).collect();
     let name = name.trim_matches(['.', '-']);
@@ -211,7 +211,8 @@ mod tests {
     #[test]
     fn labels_make_safe_names() {
         assert_eq!(file_name("same zone/1"), "same-zone-1");
-        assert_eq!(file_name("::1"), "1");
+        assert_eq!(file_name("::1"), "0--1");
+        assert_eq!(file_name("[fe80::1%eth0]:7"), "fe80--1.eth0_7");
         assert_eq!(file_name("../../etc"), "etc");
         assert_eq!(file_name("///"), "path");
         assert_eq!(file_name("zürich_1.a"), "zürich_1.a");

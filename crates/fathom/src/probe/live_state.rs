@@ -132,6 +132,11 @@ impl LiveState {
     }
 }
 
+/// True if anything was measured on any path. With `--connect` a connection that failed is a sample, too.
+pub(super) fn has_begun(live: &[LiveState]) -> bool {
+    live.iter().any(|state| !state.statistics.connections.is_empty() || state.statistics.samples > 0)
+}
+
 /// How each path stands, shared with the view.
 pub(super) type LiveStates = Arc<Mutex<Vec<LiveState>>>;
 

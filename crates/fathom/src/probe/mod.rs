@@ -228,10 +228,7 @@ fn failed(why: String) -> RunEnd {
 /// Prints the summaries and decides how it all went.
 fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) -> Result<(), Failure> {
     let live = live_state::lock(live);
-    // Where connections are the samples, one that failed is a sample too.
-    let begun =
-        live.iter().any(|state| !state.statistics.connections.is_empty() || state.statistics.samples > 0);
-    if !begun {
+    if !live_state::has_begun(&live) {
         keep::discard(config, &live);
         let each = || config.paths.iter().zip(live.iter());
         let ended_early = || {
@@ -341,7 +338,7 @@ fn silent(config: &Config, path: &Path, state: &LiveState, end: &RunEnd) -> Opti
 fn gone(config: &Config, path: &Path, state: &LiveState, end: &RunEnd) -> Option<String> {
     let (target, outages) = (&path.target, &state.statistics.outages);
     let outage = if config.connect { outages.refused_to_the_end()? } else { outages.lost_for_good()? };
-    let at = summary::clock_time(outage.began_at);
+    let at = summary::date_and_time(outage.began_at);
     if let Some(why) = end.local.as_ref().filter(|_| outage.local) {
         return Some(format!("no connection to {target} could be begun from {at} UTC to the end: {why}"));
     }

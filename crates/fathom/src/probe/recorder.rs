@@ -7,13 +7,14 @@ mod surroundings;
 mod trouble;
 mod writing;
 
-use super::live_state::{LiveStates, lock};
+use super::live_state::{LiveStates, has_begun, lock};
 use super::operate::HookSender;
 use super::outbox::{Bell, Inbox, Message};
 use super::plain::Line;
 use super::rotate::Rotating;
 use super::sinks::Sinks;
 use super::stop::Stop;
+use super::tables::Table;
 use fathom_cloud::CloudMessage;
 use fathom_core::event::{Event, EventKind, LOST_BEHIND, PROBING_FAILED};
 use fathom_core::sample::Sample;
@@ -357,6 +358,7 @@ impl<'a> RunRecorder<'a> {
     fn close(&mut self) {
         // Not now: that the recordings are closed, one after the other, and what this thread rested before, is no part of what was measured.
         let told = self.told.unwrap_or_else(|| (Timestamp::now(), mono_ns()));
+        let begun = has_begun(&lock(&self.live));
         for p in 0..self.sinks.len() {
             let error = self.abandoned.then_some(PROBING_FAILED);
             if let Some(recorder) = &mut self.sinks[p].recorder {
@@ -372,7 +374,11 @@ impl<'a> RunRecorder<'a> {
                 }
             }
             self.sinks[p].recorder = None;
-            self.write_tables(p, |rows| rows.finish());
+            if begun {
+                self.write_tables(p, |rows| rows.finish());
+            } else {
+                self.sinks[p].tables.drain(..).for_each(Table::take_back);
+            }
         }
         self.collect_closed(true);
         if let Some(rotating) = &self.rotating {

@@ -1,40 +1,69 @@
 //! `--csv`, `--sockperf-log`: files in another program's format that are written a row at a time.
+//!
+//! A run appends to the file of an earlier run, and reopens it at a hang-up (SIGHUP): a service can be restarted, and the file
+//! rotated.
+
+mod file;
 
 use super::config::Config;
 use crate::exit::Failure;
+use crate::output::tell;
+use crate::signals;
 use fathom_core::schedule::Pace;
-use fathom_recording::peers::{RowFormat, Rows, Run, rows};
+use fathom_recording::peers::{RowFormat, Rows, Run, rows_below};
+use file::TableFile;
 use jiff::Timestamp;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A file of rows, and the option that asked for it.
 pub(super) struct Table {
     option: &'static str,
-    path: PathBuf,
-    pub(super) rows: Box<dyn Rows>,
+    file: TableFile,
+    /// Set by a hang-up: the file is to be reopened.
+    rotated: Arc<AtomicBool>,
+    rows: Box<dyn Rows>,
 }
 
 impl Table {
+    fn open(option: &'static str, format: RowFormat, path: &Path, run: &Run) -> io::Result<Self> {
+        let file = TableFile::open(path, format, format.header(run))?;
+        let rows = rows_below(format, run, file.writer());
+        let rotated = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&rotated);
+        signals::on_hangup(move || told.store(true, Ordering::SeqCst));
+        Ok(Self { option, file, rotated, rows })
+    }
+
+    /// The rows, in the file that has the name now.
+    pub(super) fn rows(&mut self) -> io::Result<&mut dyn Rows> {
+        if self.rotated.swap(false, Ordering::SeqCst) {
+            self.rows.flush()?;
+            if let Err(e) = self.file.reopen() {
+                let (path, option) = (self.file.path().display(), self.option);
+                tell!("fathom: cannot reopen {path} ({option}): {e}; rows go on into the file that was open");
+            }
+        }
+        Ok(self.rows.as_mut())
+    }
+
     /// Why it has not every row.
     pub(super) fn failed(&self, error: &io::Error) -> String {
-        let Self { option, path, .. } = self;
+        let (path, option) = (self.file.path().display(), self.option);
         let remedy = format!("free some space, or name another file with {option}");
-        format!("{} ({option}) is incomplete: {error}; {remedy}", path.display())
+        format!("{path} ({option}) is incomplete: {error}; {remedy}")
+    }
+
+    /// Leaves the file as it was found: nothing was measured.
+    pub(super) fn take_back(self) {
+        drop(self.rows);
+        self.file.take_back();
     }
 }
 
-/// The options that write a file a row at a time, with what they write, and the files.
-fn files(config: &Config) -> impl Iterator<Item = (&'static str, RowFormat, &Path)> {
-    let all = [
-        ("--csv", RowFormat::EchoClientCsv, &config.csv),
-        ("--sockperf-log", RowFormat::SockperfLog, &config.formats.sockperf_log),
-    ];
-    all.into_iter().filter_map(|(option, format, file)| Some((option, format, file.as_deref()?)))
-}
-
-/// Makes the files; where one cannot be made, none is left behind.
+/// Opens the files; where one cannot be opened, all are left as they were.
 pub(super) fn open(config: &Config, started_at: Timestamp) -> Result<Vec<Table>, Failure> {
     let mut tables = Vec::new();
     let run = Run {
@@ -46,13 +75,16 @@ pub(super) fn open(config: &Config, started_at: Timestamp) -> Result<Vec<Table>,
         started_utc_ns: i64::try_from(started_at.as_nanosecond()).unwrap_or(0),
         ..Run::default()
     };
-    for (option, format, path) in files(config) {
-        match create(path).and_then(|file| rows(format, &run, BufWriter::new(file))) {
-            Ok(rows) => tables.push(Table { option, path: path.to_owned(), rows }),
+    let all = [
+        ("--csv", RowFormat::EchoClientCsv, &config.csv),
+        ("--sockperf-log", RowFormat::SockperfLog, &config.formats.sockperf_log),
+    ];
+    for (option, format, path) in all {
+        let Some(path) = path else { continue };
+        match Table::open(option, format, path, &run) {
+            Ok(table) => tables.push(table),
             Err(e) => {
-                for (_, _, made) in files(config).take(tables.len()) {
-                    take_back(made);
-                }
+                tables.into_iter().for_each(Table::take_back);
                 return Err(Failure::run(format!(
                     "cannot write {}: {e}; name another file with {option}",
                     path.display()
@@ -61,27 +93,4 @@ pub(super) fn open(config: &Config, started_at: Timestamp) -> Result<Vec<Table>,
         }
     }
     Ok(tables)
-}
-
-/// Takes the files back: nothing was written to them.
-pub(super) fn discard(config: &Config) {
-    for (_, _, path) in files(config) {
-        take_back(path);
-    }
-}
-
-/// A new file; or a device or a pipe that is there (`/dev/stdout`), which loses nothing by being written to.
-fn create(path: &Path) -> io::Result<File> {
-    if is_no_file(path) { OpenOptions::new().write(true).open(path) } else { File::create_new(path) }
-}
-
-/// Removes a file that this run made.
-fn take_back(path: &Path) {
-    if !is_no_file(path) {
-        let _ = std::fs::remove_file(path);
-    }
-}
-
-fn is_no_file(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }

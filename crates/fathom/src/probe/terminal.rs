@@ -125,7 +125,9 @@ pub(super) fn run(
         }
         let plan = Plan::new(area, labels, &glance.errors, &view);
         let picture = Picture::of(shown, moment, labels, &glance, &view, &plan, coloured);
+        let fit_s = picture.fit_s();
         screen.draw(|frame| picture.draw(frame))?;
+        view.fit_s = fit_s;
         drawn = Some((Instant::now(), glance));
         dirty = false;
     }

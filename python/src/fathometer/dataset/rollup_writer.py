@@ -20,6 +20,7 @@ from fathometer.dataset.recording import Recording
 from fathometer.dataset.rollup import LOST, Cells, PathCounts, Rollup, wide
 from fathometer.dataset.rollup_files import COUNTS, FORMAT, KEYS, PATHS, ROLLUP, TABLE, path_schema, schema
 from fathometer.errors import FathometerError
+from fathometer.writing import create, make_directories
 
 
 def write_rollups(
@@ -62,11 +63,11 @@ def _fill(recordings: Sequence[Recording], rollups: Sequence[Rollup], engine: st
         ]
         paths += [_path_row(recording, p) for p in rollup.paths]
         own = directory / "recordings" / str(ordinal)
-        own.mkdir(parents=True)
+        make_directories(own)
         for name in (MANIFEST, EVENTS):
             source = recording.directory / name
             if source.exists():
-                with lines_of(source) as file, (own / name).open("wb") as copy:
+                with lines_of(source) as file, create(own / name) as copy:
                     shutil.copyfileobj(file, copy)
         listed.append(
             {
@@ -81,12 +82,13 @@ def _fill(recordings: Sequence[Recording], rollups: Sequence[Rollup], engine: st
                 ],
             }
         )
-    pq.write_table(
-        pa.concat_tables(tables) if tables else schema().empty_table(), directory / TABLE, compression="zstd"
-    )
-    pq.write_table(pa.Table.from_pylist(paths, path_schema()), directory / PATHS, compression="zstd")
+    rows = pa.concat_tables(tables) if tables else schema().empty_table()
+    for name, table in ((TABLE, rows), (PATHS, pa.Table.from_pylist(paths, path_schema()))):
+        with create(directory / name) as file:
+            pq.write_table(table, file, compression="zstd")
     about = {"format": FORMAT, "version": __version__, "engine": engine, "recordings": listed}
-    (directory / ROLLUP).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    with create(directory / ROLLUP) as file:
+        file.write((json.dumps(about, indent=1) + "\n").encode())
 
 
 def _keys(recording: Recording, path: PathCounts) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from fathometer.dataset.importers.base import Bools, Imported, Series, Summary
 from fathometer.dataset.scan import LATEST_NS, LONGEST_NS, MOST_NS
 from fathometer.dataset.summaries import FORMAT, SUMMARY
 from fathometer.errors import FathometerError
+from fathometer.writing import create
 
 SEGMENT_ROWS: Final = 2 << 20
 """As the recorder's."""
@@ -160,7 +161,8 @@ def _fill(series: Series, directory: Path, tool: str, file: str) -> None:
         part = slice(start, start + SEGMENT_ROWS)
         table = _table(series, part, connection, sequence, rtt, unanswered, flags)
         path = directory / segment_name(ordinal, "parquet")
-        pq.write_table(table, path, compression="zstd", row_group_size=128 << 10)
+        with create(path) as segment:
+            pq.write_table(table, segment, compression="zstd", row_group_size=128 << 10)
         data = path.read_bytes()
         lines.append(
             _event(
@@ -169,7 +171,7 @@ def _fill(series: Series, directory: Path, tool: str, file: str) -> None:
             )
         )  # fmt: skip
     lines.append(_event(ended, began, "recording.ended", samples=rows))
-    (directory / EVENTS).write_text("".join(lines), encoding="utf-8")
+    _put(directory / EVENTS, "".join(lines))
     manifest = {
         "format_version": 1,  # Which every program knows.
         "id": _uuid7(began),
@@ -192,7 +194,12 @@ def _fill(series: Series, directory: Path, tool: str, file: str) -> None:
         },
     }
     text = json.dumps(all_cleaned(manifest), indent=2)
-    (directory / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    _put(directory / MANIFEST, text + "\n")
+
+
+def _put(file: Path, text: str) -> None:
+    with create(file) as out:
+        out.write(text.encode())
 
 
 def _sequence(connection: Ints) -> Ints:
@@ -286,7 +293,7 @@ def write_summary(summary: Summary, directory: Path, *, tool: str, file: str) ->
     temporary = _begin(directory)
     text = json.dumps(all_cleaned(summary_json(summary, tool=tool, file=file)), indent=2) + "\n"
     try:
-        (temporary / SUMMARY).write_text(text, encoding="utf-8")
+        _put(temporary / SUMMARY, text)
         temporary.rename(directory)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)

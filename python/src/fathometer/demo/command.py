@@ -162,7 +162,7 @@ def _report(recordings: Path, page: Path) -> Path:
             analysis,
             html=page,
             markdown=None,
-            machine=page.with_suffix(".json"),
+            machine=[page.with_suffix(".json")],
             pictures=None,
             title=f"A cloud region, emulated: {played}" if played else "A cloud region, emulated",
             progress=progress,

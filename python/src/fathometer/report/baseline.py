@@ -140,7 +140,7 @@ def read(path: Path) -> Baseline:
         report = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FathometerError(
-            _OPERATION, f"{path}: {error.strerror}", "name a file that `fathom report --json FILE` wrote"
+            _OPERATION, f"{path}: {error.strerror}", "name a file that `fathom report --json` wrote"
         ) from None
     except (ValueError, RecursionError):
         raise _foreign(path) from None
@@ -160,7 +160,7 @@ def read(path: Path) -> Baseline:
 
 def _foreign(path: Path) -> FathometerError:
     return FathometerError(
-        _OPERATION, f"{path} is no report of format 1", "name a file that `fathom report --json FILE` wrote"
+        _OPERATION, f"{path} is no report of format 1", "name a file that `fathom report --json` wrote"
     )
 
 

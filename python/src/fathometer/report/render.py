@@ -17,6 +17,7 @@ import vl_convert
 
 from fathometer.clean import INSTEAD, all_cleaned, cleaned
 from fathometer.report.vega import INK, Spec
+from fathometer.writing import replace
 
 
 def svg(spec: Spec, name: str, title: str) -> str:
@@ -152,9 +153,7 @@ def _script() -> str:
     bundle = bundle.replace("</script", "<\\/script")
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        part = kept.with_suffix(f".{os.getpid()}.part")
-        part.write_text(bundle, encoding="utf-8")
-        part.replace(kept)
+        replace(kept, bundle.encode())
     except OSError:
         pass  # A cache that cannot be written costs a second, nothing else.
     return bundle

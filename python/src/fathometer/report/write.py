@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -19,6 +18,7 @@ from fathometer.report import judgement as judged
 from fathometer.report.as_json import as_json
 from fathometer.report.judgement import Judgement
 from fathometer.report.page import Page, title_of
+from fathometer.writing import replace
 
 NOTHING_ASKED = Judgement()
 
@@ -54,7 +54,7 @@ def write(
     *,
     html: Path | None = None,
     markdown: Path | None = None,
-    machine: Path | None = None,
+    machine: Sequence[Path] = (),
     pictures: Path | None = None,
     title: str | None = None,
     judgement: Judgement = NOTHING_ASKED,
@@ -63,8 +63,10 @@ def write(
     """Writes the files asked for, each complete or not at all; returns them in that order."""
     written: list[Path] = []
     if machine:
-        _put(machine, as_text(analysis, "json", judgement=judgement).encode())
-        written.append(machine)
+        document = as_text(analysis, "json", judgement=judgement).encode()
+        for path in machine:
+            _put(path, document)
+            written.append(path)
     if not (html or markdown or pictures):
         return written
     if not (html or pictures):
@@ -112,24 +114,15 @@ def _directory(path: Path) -> None:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """A regular file is made beside its place and then renamed, so that a report is never half there; where
-    the path is a symlink, beside what it leads to. What is no regular file (a device, a pipe) is written to.
-    """
+    """A device or a pipe is written to; a file has all of a report or nothing."""
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(content)
             return
-        place = path.resolve()
-        part = place.with_name(f".{place.name}.{os.getpid()}.part")
-        try:
-            part.write_bytes(content)
-            if place.exists():
-                shutil.copymode(place, part)
-            part.replace(place)
-        finally:
-            part.unlink(missing_ok=True)
-    except (OSError, RuntimeError) as error:  # RuntimeError: symlinks that lead to each other.
-        reason = getattr(error, "strerror", None) or error
+        replace(path, content, shared=True)
+    except OSError as error:
         raise FathometerError(
-            "write", f"{path}: {reason}", "name a place that can be written, in a directory that exists"
+            "write",
+            f"{path}: {error.strerror or error}",
+            "name a place that can be written, in a directory that exists",
         ) from error

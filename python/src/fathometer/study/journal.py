@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from fathometer.errors import FathometerError
 from fathometer.reading import parsed, regular
+from fathometer.writing import append_to
 
 JOURNAL: Final = "journal.jsonl"
 
@@ -123,7 +124,7 @@ class Journal:
     def __init__(self, directory: Path) -> None:
         self._path = directory / JOURNAL
         try:
-            self._file = self._path.open("ab+")
+            self._file = append_to(self._path)
             size = self._file.seek(0, os.SEEK_END)
             if size:
                 # A torn line is ended, not continued: what follows it must be readable.

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from fathometer.errors import FathometerError
 from fathometer.reading import regular
+from fathometer.writing import append_to
 
 LOCK: Final = ".lock"
 
@@ -44,7 +45,7 @@ def locked(
     `remedy` are the words for who comes second.
     """
     try:
-        opened = (output / LOCK).open("a+")
+        opened = append_to(output / LOCK)
     except OSError as error:
         raise _not_held(work, output, error) from None
     with opened as file:

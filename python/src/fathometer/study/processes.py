@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from fathometer.errors import FathometerError
+from fathometer.writing import append_to
 
 MARK: Final = "FATHOMETER_STUDY"
 MOST_OUTPUT: Final = 16 << 20
@@ -44,7 +45,7 @@ class Processes:
         One that is `fed` reads its standard input from us.
         """
         with contextlib.ExitStack() as stack:
-            error = PIPE if stderr is None else stack.enter_context(stderr.open("ab"))
+            error = PIPE if stderr is None else stack.enter_context(append_to(stderr))
             try:
                 process = await asyncio.create_subprocess_exec(
                     *argv,

@@ -43,6 +43,7 @@ from fathometer.study.ssh.trouble import HostError
 from fathometer.study.stop import clean
 from fathometer.study.together import together
 from fathometer.study.words import duration_text
+from fathometer.writing import make_directories
 
 Progress = Callable[[str], None]
 Listener = tuple[str, str, int]
@@ -295,7 +296,7 @@ class _Runner:
         if partial.exists():
             partial.rename(_free(partial))
         self.unfinished.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial.parent.mkdir(parents=True, exist_ok=True)
+        make_directories(partial.parent)
         self.journal.note("run.started", run=where)
         label = f"[{run.number}/{len(self.runs)}] round {run.round}/{self.study.rounds}  {run.scenario.label}"
         label += f"  {run.probe.name}" + (f" {run.size} B" if run.size else "")
@@ -309,7 +310,7 @@ class _Runner:
             self.progress(f"{label}  failed: {reason}")
             return
         final = self.output / where
-        final.parent.mkdir(parents=True, exist_ok=True)
+        make_directories(final.parent)
         if final.exists():  # A crash between the rename and its entry: that run is repeated.
             final.rename(_free(partial))
         partial.rename(final)

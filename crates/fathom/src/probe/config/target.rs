@@ -2,10 +2,10 @@
 
 use crate::exit::Failure;
 use crate::probe::args::Args;
+use fathom_core::host_port;
 use fathom_core::text::count;
 use fathom_reflector::DEFAULT_PORT;
 use std::fmt;
-use std::net::IpAddr;
 
 /// A host and port, as the user named them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,39 +31,14 @@ impl Target {
             let rest = rest.trim_end_matches('/');
             return Err(format!("target {text}: that is a URL; leave {scheme}:// out, as in {rest}"));
         }
-        let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-            match rest.split_once(']') {
-                Some((host, "")) => (host, None),
-                Some((host, port)) => (host, port.strip_prefix(':')),
-                None => return wrong("the bracket is not closed"),
-            }
-        } else if text.parse::<IpAddr>().is_ok() {
-            (text, None)
-        } else {
-            match text.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (text, None),
-            }
-        };
-        if host.is_empty() || host.contains(char::is_whitespace) || host.contains('/') {
-            return wrong("that is no host");
-        }
-        let port = match port {
-            None => match default_port {
-                Some(port) => port,
-                None => {
-                    return Err(format!(
-                        "target {text}: --connect times connections to any listening port; name it, as in {text}:443"
-                    ));
-                }
-            },
-            Some(port) => match port.parse() {
-                Ok(port) if port != 0 => port,
-                _ if port.is_empty() => return wrong("there is no port behind the colon"),
-                _ => return wrong(&format!("{port} is no port (1 to 65535)")),
-            },
-        };
-        Ok(Self { host: host.to_owned(), port })
+        let (host, port) = host_port::split(text).or_else(|what| wrong(&what))?;
+        let target = |port| Self { host: host.to_owned(), port };
+        port.or(default_port).map(target).ok_or_else(|| {
+            format!(
+                "target {text}: --connect times connections to any listening port; name it, as in {}",
+                target(443)
+            )
+        })
     }
 }
 
@@ -86,7 +61,12 @@ pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
         () if args.connect => None,
         () => Some(DEFAULT_PORT),
     };
-    for text in &args.targets {
+    for (at, text) in args.targets.iter().enumerate() {
+        if let Some(meant) = at.checked_sub(1).and_then(|before| with_port(&args.targets[before], text)) {
+            return Err(Failure::usage(format!(
+                "target {text}: a bare number is not a host; if it is a port, write {meant}"
+            )));
+        }
         let target = Target::parse(text, port).map_err(Failure::Usage)?;
         let label = match &args.label {
             Some(label) if args.targets.len() == 1 => label.clone(),
@@ -112,6 +92,13 @@ pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
     Ok(paths)
 }
 
+/// `db1 7007`, as other tools have it: the host with the number as its port.
+fn with_port(host: &str, number: &str) -> Option<Target> {
+    let (host, port) = host_port::split(host).ok()?;
+    let number = number.parse().ok().filter(|_| port.is_none())?;
+    Some(Target { host: host.to_owned(), port: number })
+}
+
 /// A target without a label: its host, and its port where that is not the one that goes without saying. A host may have
 /// another reflector, or another service, on each of its ports.
 fn unnamed(target: &Target, default_port: Option<u16>) -> String {
@@ -124,23 +111,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_in_every_form() {
-        for (text, host, port) in [
-            ("db1", "db1", 7007),
-            ("db1:7", "db1", 7),
-            ("::1", "::1", 7007),
-            ("[::1]", "::1", 7007),
-            ("[fe80::1%eth0]:7", "fe80::1%eth0", 7),
-        ] {
-            assert_eq!(
-                Target::parse(text, Some(DEFAULT_PORT)),
-                Ok(Target { host: host.into(), port }),
-                "{text}"
-            );
+    fn targets_get_the_default_port() {
+        for (text, host, port) in
+            [("db1", "db1", 7007), ("db1:7", "db1", 7), ("fe80::1%eth0", "fe80::1%eth0", 7007)]
+        {
+            let target = Target { host: host.into(), port };
+            assert_eq!(Target::parse(text, Some(DEFAULT_PORT)), Ok(target), "{text}");
         }
-        assert!(Target::parse("db", None).is_err_and(|e| e.contains("db:443")));
-        for text in ["", ":7", "db1:0", "db1:99999", "[::1", "a b", "http://x"] {
-            assert!(Target::parse(text, Some(DEFAULT_PORT)).is_err(), "{text}");
+        assert!(Target::parse("db", None).is_err_and(|e| e.contains("as in db:443")));
+        assert!(Target::parse("::1", None).is_err_and(|e| e.contains("as in [::1]:443")));
+        assert!(Target::parse("http://x", Some(DEFAULT_PORT)).is_err_and(|e| e.contains("leave http://")));
+    }
+
+    /// `probe db1 7007` measured 0.0.27.95.
+    #[test]
+    fn bare_number_is_no_target() {
+        let refused = |line: &str| from_line(line).expect_err(line);
+        assert!(refused("db1 7007").contains("write db1:7007"), "{}", refused("db1 7007"));
+        assert!(refused("::1 7007").contains("write [::1]:7007"), "{}", refused("::1 7007"));
+        for line in ["7007", "db1:7 7007", "db1 99999", "db1 0x7f000001"] {
+            assert!(refused(line).contains("a bare number is not a host"), "{line}: {}", refused(line));
         }
     }
 

@@ -6,7 +6,7 @@ use crate::probe::config::Config;
 use crate::probe::live_state::{LiveStates, lock};
 use fathom_core::exposition::{Exposed, exposition};
 use jiff::Timestamp;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::Duration;
@@ -26,11 +26,9 @@ impl Textfile {
         config: &'scope Config,
         live: &'scope LiveStates,
     ) -> Result<Option<Self>, Failure> {
-        let Some(wanted) = &config.operate.textfile else { return Ok(None) };
-        // A link is followed: what it leads to is replaced, and not the link.
-        let file = std::fs::canonicalize(wanted).unwrap_or_else(|_| wanted.clone());
+        let Some(file) = &config.operate.textfile else { return Ok(None) };
         let started_s = Timestamp::now().as_millisecond() as f64 / 1e3;
-        write(&file, &text(config, live, started_s, false)).map_err(|e| {
+        write(file, &text(config, live, started_s, false)).map_err(|e| {
             Failure::run(format!(
                 "cannot write {}: {e}; name a file in a directory that is there, with --textfile",
                 file.display()
@@ -40,7 +38,7 @@ impl Textfile {
         let keep = move || {
             let (mut told, mut over) = (false, false);
             loop {
-                if let Err(e) = write(&file, &text(config, live, started_s, !over))
+                if let Err(e) = write(file, &text(config, live, started_s, !over))
                     && !std::mem::replace(&mut told, true)
                 {
                     tell!("fathom: cannot write {}: {e}; probing goes on (said once)", file.display());
@@ -80,16 +78,7 @@ fn labels<'a>(config: &'a Config, label: &'a str, target: &'a str) -> Vec<(&'sta
     [("label", label), ("target", target)].into_iter().chain(ends).collect()
 }
 
-/// A reader sees the old file or the new one, whole. The name in between is none that a collector reads.
+/// Writes the file, which others read. The temporary name does not end in `.prom`, so no collector reads it.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
-    if file.metadata().is_ok_and(|there| !there.is_file()) {
-        return Err(std::io::Error::other("it is no regular file"));
-    }
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let temporary: PathBuf = file.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
-    let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, file));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
+    fathom_os::replace::replace(file, text.as_bytes(), 0o666)
 }

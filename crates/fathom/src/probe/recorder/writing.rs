@@ -113,7 +113,7 @@ impl RunRecorder<'_> {
     /// Does something to a path's files of rows; one that fails is not written any more.
     pub(super) fn write_tables(&mut self, p: usize, mut act: impl FnMut(&mut dyn Rows) -> io::Result<()>) {
         let mut failed = Vec::new();
-        self.sinks[p].tables.retain_mut(|table| match act(table.rows.as_mut()) {
+        self.sinks[p].tables.retain_mut(|table| match table.rows().and_then(&mut act) {
             Ok(()) => true,
             Err(error) => {
                 failed.push(table.failed(&error));

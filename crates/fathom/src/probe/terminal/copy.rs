@@ -121,6 +121,8 @@ pub(super) struct Detail {
     pub(super) recording_stopped: bool,
     /// Empty where the strip is not shown.
     pub(super) strip: Vec<Second>,
+    /// The first second that a strip of all seconds has.
+    pub(super) first_s: Option<i64>,
     /// `None` where the bars are not shown, or nothing was answered yet.
     pub(super) bars: Option<Bars>,
     /// The latest events in words, oldest first: as many as there is room for.
@@ -158,6 +160,7 @@ impl Detail {
             } else {
                 state.strips.of(step_s).seconds().collect()
             },
+            first_s: state.strips.of(1).seconds().next().map(|second| second.utc_s),
             bars: if plan.bars.is_empty() { None } else { Bars::of(&s.rtt, usize::from(plan.bars.width)) },
             events,
             quantiles_ns: supported(&s.rtt),

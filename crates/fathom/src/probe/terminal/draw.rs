@@ -47,6 +47,11 @@ impl<'a> Picture<'a> {
         Self { labels, glance, view, plan, rows, detail, moment, coloured }
     }
 
+    /// Seconds to a column of a strip that shows everything.
+    pub(super) fn fit_s(&self) -> Option<i64> {
+        strip::fit_s(self.plan.strip, self.detail.first_s, self.moment.now_s)
+    }
+
     pub(super) fn draw(&self, frame: &mut Frame<'_>) {
         // The terminal may have shrunk since the plan was made; the next picture will fit.
         let area = frame.area();

@@ -31,10 +31,7 @@ fn add(column: &mut Second, second: &Second) {
 /// The seconds put into columns, the last of which holds `now_s`; and the seconds to a column, where they are not given.
 fn columns(seconds: &[Second], now_s: i64, width: usize, step: Option<i64>) -> (Vec<Second>, i64) {
     // What the wall clock, having been set back, now calls the future is not shown until it comes.
-    let span = seconds.first().map_or(1, |first| (now_s - first.utc_s + 1).max(1));
-    let fits = |step: &&i64| **step * width as i64 >= span + **step;
-    let fitting = || STEPS_S.iter().find(fits).copied().unwrap_or(STEPS_S[STEPS_S.len() - 1]);
-    let step = step.unwrap_or_else(fitting);
+    let step = step.unwrap_or_else(|| fitting_step(seconds.first().map(|first| first.utc_s), now_s, width));
     let mut columns = vec![EMPTY; width];
     let last = now_s.div_euclid(step);
     for second in seconds {
@@ -47,6 +44,22 @@ fn columns(seconds: &[Second], now_s: i64, width: usize, step: Option<i64>) -> (
         }
     }
     (columns, step)
+}
+
+/// The least seconds to a column with which everything since the first second fits.
+fn fitting_step(first_s: Option<i64>, now_s: i64, width: usize) -> i64 {
+    let span = first_s.map_or(1, |first_s| (now_s - first_s + 1).max(1));
+    let fits = |step: &&i64| **step * width as i64 >= span + **step;
+    STEPS_S.iter().find(fits).copied().unwrap_or(STEPS_S[STEPS_S.len() - 1])
+}
+
+/// Seconds to a column of a strip in this area that shows everything; `None`: the area is too small for a strip.
+pub(super) fn fit_s(area: Rect, first_s: Option<i64>, now_s: i64) -> Option<i64> {
+    has_room(area).then(|| fitting_step(first_s, now_s, usize::from(area.width - SCALE)))
+}
+
+fn has_room(area: Rect) -> bool {
+    area.height >= 3 && area.width > SCALE
 }
 
 /// From a round trip to a height.
@@ -95,7 +108,7 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, seconds: &[Second], now_s: i64,
     if area.is_empty() {
         return;
     }
-    if area.height < 3 || area.width <= SCALE {
+    if !has_room(area) {
         rule(buf, area, "", inks);
         return;
     }

@@ -282,6 +282,7 @@ fn draw_every_state(every: usize) {
                     asked: u32::from(height % 3),
                     paused: height % 2 == 0,
                     zoom: [Zoom::Fit, Zoom::Second, Zoom::Minute][usize::from(width % 3)],
+                    fit_s: None,
                     sort: Sort { by: By::P99, turned: width % 2 == 0 },
                     order: (0..labels.len()).rev().collect(),
                 };

@@ -25,7 +25,17 @@ impl Zoom {
         }
     }
 
-    fn next(self) -> Self {
+    /// The next zoom that shows something else. `fit_s`: seconds to a column of `Fit`.
+    fn next(self, fit_s: Option<i64>) -> Self {
+        let shown_s = |zoom: Self| zoom.step_s().or(fit_s);
+        let mut next = self.after();
+        while next != self && shown_s(next) == shown_s(self) {
+            next = next.after();
+        }
+        next
+    }
+
+    fn after(self) -> Self {
         match self {
             Self::Fit => Self::Second,
             Self::Second => Self::TenSeconds,
@@ -47,6 +57,8 @@ pub(super) struct View {
     /// Whether the display stands still.
     pub(super) paused: bool,
     pub(super) zoom: Zoom,
+    /// Seconds to a column of `Zoom::Fit`, as of the last picture; `None`: it had no strip.
+    pub(super) fit_s: Option<i64>,
     pub(super) sort: Sort,
     /// The paths in the order of the rows; empty: the order in which they were given.
     pub(super) order: Vec<usize>,
@@ -92,7 +104,7 @@ impl View {
                 Answer::Redraw
             }
             KeyCode::Char('z' | 'Z') => {
-                self.zoom = self.zoom.next();
+                self.zoom = self.zoom.next(self.fit_s);
                 Answer::Redraw
             }
             KeyCode::Char('r' | 'R') => {
@@ -201,6 +213,22 @@ mod tests {
         // Of one path there is nothing to sort.
         let key = KeyEvent::new(KeyCode::Char('s'), KeyModifiers::NONE);
         assert_eq!(View::default().key(key, 1), Answer::Nothing);
+    }
+
+    /// A run shorter than the strip is wide is shown a second to a column anyway: the first `z` did nothing.
+    #[test]
+    fn each_zoom_key_changes_the_strip() {
+        for fit_s in [None, Some(1), Some(2), Some(10), Some(60), Some(120)] {
+            let mut view = View { fit_s, ..View::default() };
+            let mut seen = Vec::new();
+            for key in 0..8 {
+                let before = view.zoom.step_s().or(fit_s);
+                letters(&mut view, "z");
+                assert_ne!(view.zoom.step_s().or(fit_s), before, "key {key}, {fit_s:?} to a column");
+                seen.push(view.zoom.step_s().or(fit_s));
+            }
+            assert!([1, 10, 60].iter().all(|step| seen.contains(&Some(*step))), "{fit_s:?}: {seen:?}");
+        }
     }
 
     #[test]

@@ -34,6 +34,16 @@ fn arguments_and_exit_code_are_the_other_programs() {
     assert_eq!(out.status.code(), Some(7));
 }
 
+/// It printed what this half knows of them: `[ARGUMENTS]`.
+#[test]
+fn help_of_a_command_is_the_other_programs() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (home, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    program(elsewhere.path(), "on the path:");
+    let out = fathom(home.path(), elsewhere.path(), &["help", "study", "run"]);
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "on the path: study run --help\n");
+}
+
 #[test]
 fn the_one_beside_us_comes_first() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

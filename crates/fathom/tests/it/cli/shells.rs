@@ -20,9 +20,18 @@ fn bash_takes_the_completions_and_knows_an_option() {
     let home = tempfile::tempdir().expect("a directory");
     let file = home.path().join("fathom.bash");
     std::fs::write(&file, fathom(&["completions", "bash"]).stdout).expect("written");
-    let line = "source $0; COMP_WORDS=(fathom probe h --recon); COMP_CWORD=3; _fathom fathom --recon probe; echo ${COMPREPLY[@]}";
-    let completed = Command::new("bash").args(["-c", line]).arg(&file).output().expect("bash runs");
-    assert_eq!(String::from_utf8_lossy(&completed.stdout).trim(), "--reconnect-at-most", "{completed:?}");
+    for (words, before, typed, option) in [
+        ("fathom probe h --recon", "probe", "--recon", "--reconnect-at-most"),
+        ("fathom report --json-", "report", "--json-", "--json-file"),
+        ("fathom study watch --port", "watch", "--port", "--port-file"),
+    ] {
+        let at = words.split(' ').count() - 1;
+        let line = format!(
+            "source $0; COMP_WORDS=({words}); COMP_CWORD={at}; _fathom fathom {typed} {before}; echo ${{COMPREPLY[@]}}"
+        );
+        let completed = Command::new("bash").args(["-c", &line]).arg(&file).output().expect("bash runs");
+        assert_eq!(String::from_utf8_lossy(&completed.stdout).trim(), option, "{completed:?}");
+    }
 }
 
 #[test]
@@ -33,7 +42,7 @@ fn every_command_has_a_manual_page() {
     let page = std::fs::read_to_string(home.path().join("fathom-probe.1")).expect("a page");
     // roff writes a hyphen that is to be copied as \-.
     assert!(page.contains(".TH") && page.contains("reconnect\\-at\\-most"), "{}", &page[..500]);
-    for name in ["fathom.1", "fathom-echo.1", "fathom-recording-explain.1"] {
+    for name in ["fathom.1", "fathom-echo.1", "fathom-recording-explain.1", "fathom-study-watch.1"] {
         assert!(home.path().join(name).is_file(), "{name}");
     }
     assert!(!home.path().join("fathom-host.1").exists());

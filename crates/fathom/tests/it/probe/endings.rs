@@ -70,14 +70,14 @@ fn reactor_error_ends_run_with_sound_recording() {
     assert!(ended[0]["error"].as_str().is_some_and(|e| e.contains("ended early")), "{}", ended[0]);
 }
 
-/// How a command starts, and whether it survives a hang-up. `nohup make test` is where a shell cannot take back what
-/// it was told to ignore, and `env` can.
-const HANG_UPS: [(&str, bool); 2] = [("trap '' HUP; exec", true), ("exec env --default-signal=HUP", false)];
+/// How a command starts: with hang-ups ignored, as under `nohup`, and not. Under `nohup make test` a shell cannot
+/// stop ignoring them, but `env` can.
+const HANG_UPS: [&str; 2] = ["trap '' HUP; exec", "exec env --default-signal=HUP"];
 
-/// `nohup fathom probe` ended on hang-up: the handler took the place of an ignored SIGHUP.
+/// A rotation of logs sends one: it ended the run, with exit code 0.
 #[test]
-fn hang_up_ends_run_unless_ignored() {
-    for (prefix, survives) in HANG_UPS {
+fn hang_up_ends_no_run() {
+    for prefix in HANG_UPS {
         let home = tempfile::tempdir().expect("a directory");
         let echo = Echo::start("127.0.0.1");
         let line =
@@ -86,13 +86,11 @@ fn hang_up_ends_run_unless_ignored() {
         let dir = home.path().join("r");
         wait_for_events(&dir, "a connection", |events| has_kind(events, "connection.opened"));
         probe.signal("HUP");
-        if survives {
-            // What comes after the hang-up was measured after it.
-            let samples = || rows_so_far(&dir);
-            let before = samples();
-            wait_for("more samples", || (samples() > before + 50).then_some(()));
-            probe.signal("TERM");
-        }
+        // Samples after the hang-up show that the run goes on.
+        let samples = || rows_so_far(&dir);
+        let before = samples();
+        wait_for("more samples", || (samples() > before + 50).then_some(()));
+        probe.signal("TERM");
         probe.finish().summary();
         assert_sound(&dir);
     }
@@ -102,9 +100,34 @@ fn rows_so_far(dir: &Path) -> usize {
     fathom(dir, &["recording", "export", "."]).out.lines().count()
 }
 
+/// logrotate renames the files, and tells so by a hang-up.
 #[test]
-fn a_reflector_under_nohup_survives_a_hang_up() {
-    for (prefix, survives) in HANG_UPS {
+fn rotated_files_go_on_under_their_names() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let line = format!(
+        "exec env --default-signal=HUP {FATHOM} probe {} --every 2ms --record r --json --quiet --csv x.csv --log-file log -vvv",
+        echo.address()
+    );
+    let probe = Probe::spawn(Command::new("bash").args(["-c", &line]).current_dir(home.path()));
+    let path = |name: &str| home.path().join(name);
+    let lines = |name: &str| fs::read_to_string(path(name)).unwrap_or_default().lines().count();
+    wait_for("rows and a log", || (lines("x.csv") > 20 && lines("log") > 0).then_some(()));
+    for name in ["x.csv", "log"] {
+        fs::rename(path(name), path(&format!("{name}.1"))).expect("rotated");
+    }
+    probe.signal("HUP");
+    wait_for("new rows and a new log", || (lines("x.csv") > 20 && lines("log") > 0).then_some(()));
+    probe.signal("TERM");
+    probe.finish().summary();
+    let answered = rows(&path("r")).iter().filter(|row| row.rtt_ns().is_some()).count();
+    // Each has its header.
+    assert_eq!(lines("x.csv") + lines("x.csv.1") - 2, answered, "each sample has a row in one of them");
+}
+
+#[test]
+fn reflector_outlives_a_hang_up() {
+    for prefix in HANG_UPS {
         let line = format!("{prefix} {FATHOM} echo --json --listen 127.0.0.1:0");
         let child =
             Command::new("bash").args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
@@ -120,16 +143,11 @@ fn a_reflector_under_nohup_survives_a_hang_up() {
         let first: serde_json::Value =
             serde_json::from_str(said.lines().next().expect("a line")).expect("JSON");
         signal(&child.0, "HUP");
-        if survives {
-            let home = tempfile::tempdir().expect("a directory");
-            let target = first["address"].as_str().expect("an address");
-            fathom(
-                home.path(),
-                &["probe", target, "--count", "3", "--every", "10ms", "--no-record", "--json"],
-            )
+        let home = tempfile::tempdir().expect("a directory");
+        let target = first["address"].as_str().expect("an address");
+        fathom(home.path(), &["probe", target, "--count", "3", "--every", "10ms", "--no-record", "--json"])
             .summary();
-            signal(&child.0, "TERM");
-        }
+        signal(&child.0, "TERM");
         let status = wait_for("the reflector to end", || child.0.try_wait().expect("it is ours"));
         assert_eq!(status.code(), Some(0), "in order: {status}");
     }
@@ -304,10 +322,10 @@ fn lost_terminal_ends_live_view_cleanly() {
         return;
     }
     // With the hang-up ignored too: then nothing but the terminal itself tells.
-    for handler in ["SIG_DFL", "SIG_IGN"] {
+    for (handler, code) in [("SIG_DFL", "code 129"), ("SIG_IGN", "code 0")] {
         let script = PTY.replace("HANDLER", handler).replace("SEEN", "p50");
         let (home, outcome) = on_terminal(&script, &["--record", "r"]);
-        assert_eq!(outcome.code(), 0, "{outcome:?}");
+        assert_eq!(outcome.out.trim(), code, "{handler}: {outcome:?}");
         let dir = home.path().join("r");
         assert_sound(&dir);
         let log = events(&dir);
@@ -329,12 +347,13 @@ fn terminal_lost_at_start_ends_live_view() {
         let script = PTY.replace("HANDLER", handler).replace("SEEN", r"\x1b[?1049h");
         let (_, outcome) = on_terminal(&script, &["--count", "500", "--record", "r"]);
         // Exit code 1 where it ended before a sample was answered.
-        assert!(["code 0", "code 1"].contains(&outcome.out.trim()), "{handler}: {outcome:?}");
+        let ended = if handler == "SIG_DFL" { "code 129" } else { "code 0" };
+        assert!([ended, "code 1"].contains(&outcome.out.trim()), "{handler}: {outcome:?}");
     }
 }
 
-/// Runs a command on a terminal of its own that answers nothing, closes the terminal when something is seen there, and waits
-/// for the command's end: exit code 0 if it was in order.
+/// Runs a command on a terminal of its own that answers nothing, closes the terminal when something is seen there, and prints
+/// the command's exit code.
 const PTY: &str = r#"
 import fcntl, os, pty, signal, struct, sys, termios
 pid, terminal = pty.fork()
@@ -353,9 +372,7 @@ while b"SEEN" not in seen:
     seen += os.read(terminal, 65536)
 os.close(terminal)
 _, status = os.waitpid(pid, 0)
-code = os.waitstatus_to_exitcode(status)
-print("code", code)
-sys.exit(0 if code == 0 else 3)
+print("code", os.waitstatus_to_exitcode(status))
 "#;
 
 /// A key that came after the terminal was resized was answered with the next one: the first Ctrl-C did nothing.

@@ -398,6 +398,19 @@ fn each_unreached_target_is_named() {
     }
 }
 
+/// A file of an earlier run is the user's.
+#[test]
+fn failed_start_leaves_csv_as_it_was() {
+    let home = home();
+    let csv = home.path().join("x.csv");
+    let before =
+        "packet_num,timestamp,send_time_ns,receive_time_ns,rtt_us\n1,2026-01-02T03:04:05,1,2,0.001\n";
+    fs::write(&csv, before).expect("written");
+    let outcome = Probe::start(home.path(), "127.0.0.1:1 --count 1 --csv x.csv").finish();
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    assert_eq!(fs::read_to_string(&csv).expect("it stays"), before);
+}
+
 /// `/dev/full` and `/dev/stdout` were "File exists"; and what this run did not make it does not remove.
 #[test]
 fn rows_go_into_an_existing_pipe() {

@@ -135,9 +135,16 @@ fn csv_has_the_articles_columns() {
         assert_eq!(since_epoch, row.at("sent_ns") / 1_000, "{line}");
     }
     assert_eq!(lines.next(), None);
+    // A service that is started again could not begin: the file was there.
     let again = Probe::start(home.path(), &arguments.replace("--record r", "--no-record")).finish();
-    assert_eq!((again.code(), again.err.lines().count()), (1, 1), "{}", again.err);
-    assert!(again.err.contains("tcp_echo_results.csv") && again.err.contains("--csv"), "{}", again.err);
+    assert_eq!(again.code(), 0, "{}", again.err);
+    let both = fs::read_to_string(home.path().join("tcp_echo_results.csv")).expect("written");
+    assert!(both.starts_with(&csv), "what was there stays");
+    assert_eq!(both.lines().count(), 41);
+    fs::write(home.path().join("tcp_echo_results.csv"), "sent,rtt\n1,2\n").expect("written");
+    let other = Probe::start(home.path(), &arguments.replace("--record r", "--no-record")).finish();
+    assert_eq!((other.code(), other.err.lines().count()), (1, 1), "{}", other.err);
+    assert!(other.err.contains("tcp_echo_results.csv") && other.err.contains("--csv"), "{}", other.err);
 }
 
 #[test]

@@ -25,6 +25,7 @@ from fathometer.errors import FathometerError
 from fathometer.study.live.follow import StudyFollower, follow
 from fathometer.study.watch.listen import listening, may_be_called, own_names
 from fathometer.study.watch.told import told
+from fathometer.writing import replace
 
 PERIOD_S: Final = 1.0
 CONNECTIONS: Final = 32
@@ -76,11 +77,9 @@ def _is_loopback(address: str) -> bool:
 
 
 def _write(port_file: Path, port: int) -> None:
-    # By another name first: who waits for the file must not read half a number.
-    part = port_file.with_name(port_file.name + ".part")
     try:
-        part.write_text(f"{port}\n")
-        part.replace(port_file)
+        # In one step, so that a reader never gets half a number.
+        replace(port_file, f"{port}\n".encode(), shared=True)
     except OSError as error:
         raise FathometerError(
             "watch a study", f"--port-file {port_file}: {error.strerror}", "name a file that can be written"

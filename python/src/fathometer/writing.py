@@ -1,0 +1,88 @@
+"""Files that only their owner reads, and that no link of another account can redirect.
+
+Recordings, rollups and studies name hosts. In a directory that others may write to (/tmp, say), another
+account could plant a link under the name that a file of ours is about to get.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from typing import IO, TYPE_CHECKING, Final
+
+from fathometer import portable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PRIVATE: Final = 0o600
+SHARED: Final = 0o666
+"""What the process's umask leaves of it."""
+_LINKS: Final = 40
+"""Links in a row that are followed, as by the kernel."""
+
+
+def create(place: Path, mode: int = PRIVATE) -> IO[bytes]:
+    """A new file; anything of that name, a link too, is an error (`OSError`)."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | portable.NO_LINK | portable.NOT_INHERITED
+    return os.fdopen(os.open(place, flags, mode), "w+b")
+
+
+def append_to(place: Path) -> IO[bytes]:
+    """A file to append to, new if it is missing; a link in its place is an error (`OSError`)."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | portable.NO_LINK | portable.NOT_INHERITED
+    return os.fdopen(os.open(place, flags, PRIVATE), "ab+")
+
+
+def replace(place: Path, content: bytes, *, shared: bool = False, sync: bool = False) -> None:
+    """Replaces a file in one step: a reader sees the old one or the new one, whole. Raises `OSError`.
+
+    A link of this account or of root stays, and what it leads to is replaced; any other is an error.
+
+    Args:
+        place: the file.
+        content: all of it.
+        shared: whether others may read it, as far as the umask lets them; one that is there keeps its mode.
+        sync: whether it is on disk when this returns.
+    """
+    target = _followed(place)
+    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    file = create(part, SHARED if shared else PRIVATE)
+    try:
+        with file:
+            file.write(content)
+            if shared and target.exists():
+                part.chmod(stat.S_IMODE(target.stat().st_mode))
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        part.replace(target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+
+
+def make_directories(place: Path) -> None:
+    """Makes a directory and those above it, as far as they are missing, for their owner alone."""
+    missing = [one for one in (place, *place.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
+def _followed(place: Path) -> Path:
+    """The path without its links; raises `OSError`."""
+    for _ in range(_LINKS):
+        try:
+            there = place.lstat()
+        except FileNotFoundError:
+            return place
+        if not stat.S_ISLNK(there.st_mode):
+            return place
+        if not portable.is_of_root_or_user(there):
+            raise PermissionError(errno.EPERM, "it is a link of another account")
+        place = place.parent / place.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
