@@ -49,6 +49,7 @@ fn carried(connections: u32, samples: u64) -> Carried {
         down_ns: 1,
         opened_ns: None,
         opened: None,
+        local: false,
     };
     Carried {
         samples: samples * u64::from(connections),
