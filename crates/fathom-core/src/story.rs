@@ -110,7 +110,7 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
     let context = Context { joined: &joined, events, gathered, state: measured.state, last };
     let mut told = told_together(&context);
     let incidents = told.len();
-    told.extend(joined.tries.iter().map(|tries| (tries.first.mono_ns, attempts::line(tries))));
+    told.extend(joined.tries.rows().iter().map(|tries| (tries.first.mono_ns, attempts::line(tries))));
     told.extend(delays::lines(events, &joined, &gathered.slow));
     if has_a_usual(measured) {
         told.extend(levels::line(&gathered.levels, events, &joined));

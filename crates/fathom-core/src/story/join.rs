@@ -2,7 +2,7 @@
 //! its explanation and the connection that took its place; attempts that failed in a row; a notice and its states.
 
 use super::moment::Moment;
-use super::tries::Tries;
+use super::tries::{AllTries, Failed};
 use super::words::changed;
 use crate::cause::ClosingCause;
 use crate::event::{CarriedStallOver, Event, EventKind, Evidence};
@@ -201,12 +201,10 @@ pub(super) struct Joined<'a> {
     pub(super) opened: u64,
     /// When each connection was established, by the monotonic clock.
     pub(super) opened_ns: BTreeMap<u32, u64>,
-    /// The connection that was established last, and when.
-    last_opened: Option<(Moment, u32)>,
     /// Stalls that their connection survived, or that go on.
     pub(super) stalls: Vec<Stall<'a>>,
     pub(super) closings: Vec<Closing<'a>>,
-    pub(super) tries: Vec<Tries<'a>>,
+    pub(super) tries: AllTries<'a>,
     pub(super) pauses: Vec<Pause<'a>>,
     pub(super) overruns: Vec<Overrun<'a>>,
     pub(super) notices: Vec<Notice<'a>>,
@@ -253,27 +251,12 @@ impl<'a> Joined<'a> {
                 lane,
                 ..
             } => {
+                let (errno, lane, local, last) = (*errno, *lane, *local, retry_in_ns.is_none());
                 let began = at.earlier(waited_ns.unwrap_or(0));
-                let last = retry_in_ns.is_none();
-                match self.last_opened.filter(|(opened, _)| opened.mono_ns > began.mono_ns) {
-                    // Another attempt was made sooner than this one failed: it is of the spell in which it was begun.
-                    Some((opened, id)) => {
-                        let of_it = |tries: &&mut Tries<'_>| tries.first.mono_ns <= began.mono_ns;
-                        if let Some(tries) = self.tries.iter_mut().rev().find(of_it) {
-                            tries.adds(error, *errno);
-                        } else {
-                            let tries = self.tries.push_mut(Tries::new(began, target, *local));
-                            tries.failed(at, *lane, error, *errno, last);
-                            tries.connected(opened, *lane, id);
-                        }
-                    }
-                    None => {
-                        self.tries(began, target, *local).failed(at, *lane, error, *errno, last);
-                    }
-                }
+                self.tries.failed(began, at, Failed { target, error, errno, lane, local, last });
             }
             EventKind::ConnectionUnanswered { target, remote, attempts, waited_ns, .. } => {
-                self.tries(at.earlier(*waited_ns), target, false).hang(at, *attempts, remote);
+                self.tries.hang(at.earlier(*waited_ns), at, target, (*attempts, remote));
             }
             EventKind::StallBegan { outstanding, threshold_ns, .. } => {
                 self.stalled(connection, at.earlier(*threshold_ns), *threshold_ns, *outstanding);
@@ -408,19 +391,6 @@ impl<'a> Joined<'a> {
         }
     }
 
-    /// The attempts that fail, in this host or not, since one that was begun then.
-    fn tries(&mut self, began: Moment, target: &'a str, local: bool) -> &mut Tries<'a> {
-        let last = self.tries.last_mut().filter(|tries| tries.goes_on());
-        if last.as_ref().is_none_or(|tries| tries.local != local) {
-            if let Some(before) = last {
-                before.other_cause = true;
-            }
-            self.tries.push(Tries::new(began, target, local));
-        }
-        let at = self.tries.len() - 1;
-        &mut self.tries[at]
-    }
-
     fn stalled(&mut self, connection: Option<u32>, start: Moment, lasted_ns: u64, outstanding: u64) {
         if let Some(id) = connection {
             self.going_on.insert(id, self.stalls.len());
@@ -465,10 +435,7 @@ impl<'a> Joined<'a> {
         let Some(id) = connection else { return };
         self.remotes.insert(id, remote);
         self.opened_ns.insert(id, at.mono_ns);
-        self.last_opened = Some((at, id));
-        if let Some(tries) = self.tries.last_mut() {
-            tries.connected(at, lane, id);
-        }
+        self.tries.connected(at, lane, id);
         // Recordings that name no lanes do so throughout; there the first to end is taken to be the first replaced.
         let lane_of = |closing: &usize| self.lanes.get(&self.closings[*closing].connection).copied();
         let place = self.vacant.iter().position(|closing| lane_of(closing) == lane);

@@ -2,6 +2,74 @@
 
 use super::moment::Moment;
 
+/// All attempts to connect that failed or hang, in rows.
+#[derive(Debug, Default)]
+pub(super) struct AllTries<'a> {
+    rows: Vec<Tries<'a>>,
+    /// The connection that was established last, and when.
+    last_opened: Option<(Moment, u32)>,
+}
+
+/// One that failed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Failed<'a> {
+    pub(super) target: &'a str,
+    pub(super) error: &'a str,
+    pub(super) errno: Option<i32>,
+    pub(super) lane: Option<u32>,
+    /// It failed in this host, which had sent nothing.
+    pub(super) local: bool,
+    /// No other follows.
+    pub(super) last: bool,
+}
+
+impl<'a> AllTries<'a> {
+    pub(super) fn rows(&self) -> &[Tries<'a>] {
+        &self.rows
+    }
+
+    /// One that was begun then failed.
+    pub(super) fn failed(&mut self, began: Moment, at: Moment, one: Failed<'a>) {
+        let Some((opened, id)) = self.last_opened.filter(|(opened, _)| opened.mono_ns > began.mono_ns) else {
+            return self.row(began, one.target, one.local).failed(at, one);
+        };
+        // Another was made sooner than this one failed: it is of the row in which it was begun.
+        let of_it = |row: &&mut Tries<'_>| row.first.mono_ns <= began.mono_ns;
+        if let Some(row) = self.rows.iter_mut().rev().find(of_it) {
+            return row.adds(one.error, one.errno);
+        }
+        let row = self.rows.push_mut(Tries::new(began, one.target, one.local));
+        row.failed(at, one);
+        row.connected(opened, one.lane, id);
+    }
+
+    /// So many have no answer yet, the first of them begun then.
+    pub(super) fn hang(&mut self, began: Moment, at: Moment, target: &'a str, first: (u64, &'a str)) {
+        self.row(began, target, false).hang(at, first);
+    }
+
+    /// A lane has its connection.
+    pub(super) fn connected(&mut self, at: Moment, lane: Option<u32>, id: u32) {
+        self.last_opened = Some((at, id));
+        if let Some(row) = self.rows.last_mut() {
+            row.connected(at, lane, id);
+        }
+    }
+
+    /// The row that goes on, in this host or not; a new one where there is none.
+    fn row(&mut self, began: Moment, target: &'a str, local: bool) -> &mut Tries<'a> {
+        let last = self.rows.last_mut().filter(|row| row.goes_on());
+        if last.as_ref().is_none_or(|row| row.local != local) {
+            if let Some(before) = last {
+                before.other_cause = true;
+            }
+            self.rows.push(Tries::new(began, target, local));
+        }
+        let at = self.rows.len() - 1;
+        &mut self.rows[at]
+    }
+}
+
 /// Attempts to connect that failed one after the other, of one lane or of several side by side, or that hang.
 #[derive(Debug)]
 pub(super) struct Tries<'a> {
@@ -26,7 +94,7 @@ pub(super) struct Tries<'a> {
 }
 
 impl<'a> Tries<'a> {
-    pub(super) fn new(first: Moment, target: &'a str, local: bool) -> Self {
+    fn new(first: Moment, target: &'a str, local: bool) -> Self {
         Self {
             first,
             last: first,
@@ -43,7 +111,7 @@ impl<'a> Tries<'a> {
     }
 
     /// Whether some lane is still trying.
-    pub(super) fn goes_on(&self) -> bool {
+    fn goes_on(&self) -> bool {
         !self.gave_up && !self.other_cause && !self.trying.is_empty()
     }
 
@@ -52,24 +120,17 @@ impl<'a> Tries<'a> {
         self.trying.len()
     }
 
-    pub(super) fn failed(
-        &mut self,
-        at: Moment,
-        lane: Option<u32>,
-        error: &'a str,
-        errno: Option<i32>,
-        last: bool,
-    ) {
+    fn failed(&mut self, at: Moment, one: Failed<'a>) {
         self.last = at;
-        self.gave_up = last;
-        if !self.trying.contains(&lane) {
-            self.trying.push(lane);
+        self.gave_up = one.last;
+        if !self.trying.contains(&one.lane) {
+            self.trying.push(one.lane);
         }
-        self.adds(error, errno);
+        self.adds(one.error, one.errno);
     }
 
     /// So many attempts have no answer, each a sample.
-    pub(super) fn hang(&mut self, at: Moment, attempts: u64, remote: &'a str) {
+    fn hang(&mut self, at: Moment, (attempts, remote): (u64, &'a str)) {
         self.last = at;
         self.hanging = Some((attempts, self.hanging.map_or(remote, |(_, first)| first)));
         if !self.trying.contains(&None) {
@@ -78,7 +139,7 @@ impl<'a> Tries<'a> {
     }
 
     /// One more failed in this way.
-    pub(super) fn adds(&mut self, error: &'a str, errno: Option<i32>) {
+    fn adds(&mut self, error: &'a str, errno: Option<i32>) {
         self.count += 1;
         match self.errors.iter_mut().find(|(text, ..)| *text == error) {
             Some((.., n)) => *n += 1,
@@ -87,7 +148,7 @@ impl<'a> Tries<'a> {
     }
 
     /// A lane has its connection; nothing to this where it had not failed.
-    pub(super) fn connected(&mut self, at: Moment, lane: Option<u32>, connection: u32) {
+    fn connected(&mut self, at: Moment, lane: Option<u32>, connection: u32) {
         if let Some(position) = self.trying.iter().position(|trying| *trying == lane) {
             self.trying.remove(position);
             self.connected.push((at, connection));

@@ -3,8 +3,9 @@
 //!
 //! [`Dialer`] is one path's. Each of its links has a place of its own, from the probe's first free one on. Its parts: `trial`
 //! finds an address that answers before the schedule begins, `hanging` looks after connections that get no answer, `unmade`
-//! counts those that this host could not begin.
+//! counts those that this host could not begin, `ending` ends them.
 
+mod ending;
 mod hanging;
 mod trial;
 mod unmade;
@@ -14,7 +15,7 @@ use crate::event::{EventKind, Evidence, TcpInfo};
 use crate::probe::context::Context;
 use crate::probe::io::{ErrorSource, LinkId, NetError, Output, Purpose};
 use crate::probe::path::Path;
-use crate::probe::policy::reconnect::{PAUSED_NS, READ_WITHIN_NS, limit_ns};
+use crate::probe::policy::reconnect::limit_ns;
 use crate::probe::settings::Request;
 use crate::probe::timers::Timer;
 use crate::probe::usual::Waited;
@@ -374,134 +375,6 @@ impl Dialer {
         let kind = EventKind::ConnectionClosed { cause, verdict: None, errno: None, age_ns, evidence };
         cx.event(now, Some(self.path), Some(dial.connection), kind);
         self.one_ended(now, path, cx);
-    }
-
-    fn one_ended(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        if self.drain_ns.is_some() {
-            self.tell_unmade(now, cx);
-            self.over |= self.dials.is_empty();
-        } else if self.dials.len() + 1 == AT_ONCE {
-            self.dial_due(now, path, cx);
-        }
-    }
-
-    /// The time of a connection is up. Where this host did not run meanwhile, what came is read first.
-    pub(in crate::probe) fn limit(
-        &mut self,
-        at: u64,
-        now: u64,
-        link: LinkId,
-        path: &mut Path,
-        cx: &mut Context,
-    ) {
-        if now.saturating_sub(at) < PAUSED_NS {
-            self.late(now, link, path, cx);
-        } else {
-            cx.timers.set(now + READ_WITHIN_NS, Timer::DialLimit, link.place);
-        }
-    }
-
-    /// A connection has taken too long to be made. One that was made in time has another limit.
-    fn late(&mut self, now: u64, link: LinkId, path: &mut Path, cx: &mut Context) {
-        match self.dials.get(&link).map(|dial| (dial.done_ns, dial.established_ns)) {
-            Some((None, Some(_))) => {
-                let text = format!(
-                    "{} was connected and did not finish the TLS handshake; does it speak TLS on that port?",
-                    path.target()
-                );
-                let kind = ErrorKind::TimedOut;
-                let error = NetError { kind, errno: None, text, source: ErrorSource::Tls };
-                self.failed(now, link, &error, path, cx);
-            }
-            Some((None, None)) => {
-                self.failed(now, link, &NetError::of_kind(ErrorKind::TimedOut), path, cx);
-            }
-            Some((Some(_), _)) | None => {}
-        }
-    }
-
-    /// The peer has not closed its side of one that was closed here.
-    pub(in crate::probe) fn closing_late(
-        &mut self,
-        now: u64,
-        link: LinkId,
-        path: &mut Path,
-        cx: &mut Context,
-    ) {
-        if self.dials.get(&link).is_some_and(|dial| dial.done_ns.is_some()) {
-            self.closed(now, link, None, path, cx);
-        }
-    }
-
-    /// Once a second: dues that have waited for room for too long, and room where all of it is taken by those without an answer.
-    pub(in crate::probe) fn tick(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        if self.drain_ns.is_none() && self.dials.len() >= AT_ONCE {
-            let overdue = self.schedule.as_mut().and_then(|schedule| schedule.skip_overdue(now));
-            cx.skipped(now, self.path, None, overdue, "blocked");
-            let begun_by = now.saturating_sub(limit_ns(cx.settings.timeout_ns));
-            let hangs = |dial: &Dial| dial.done_ns.is_none() && dial.sent_ns < begun_by;
-            let hanging = self.dials.iter().filter(|(_, dial)| hangs(dial)).map(|(&link, _)| link);
-            for link in hanging.collect::<Vec<_>>() {
-                self.late(now, link, path, cx);
-            }
-        }
-        self.tell_unmade(now, cx);
-    }
-
-    /// No more are made, and what fell due before is told as not made; what is being made is given up then.
-    pub(in crate::probe) fn drain(&mut self, now: u64, linger_ns: u64, cx: &mut Context) {
-        let given_up = self.schedule.as_mut().and_then(|schedule| schedule.skip_unconnected(now));
-        let reason = if self.dials.len() < AT_ONCE { "late" } else { "blocked" };
-        cx.skipped(now, self.path, None, given_up, reason);
-        self.tell_unmade(now, cx);
-        let at_ns = now.saturating_add(linger_ns);
-        self.drain_ns = Some(self.drain_ns.map_or(at_ns, |before| before.min(at_ns)));
-        if self.dials.is_empty() {
-            self.over = true;
-        } else {
-            cx.timers.set(at_ns, Timer::DialDrain, self.path);
-        }
-    }
-
-    /// The wait for the last ones is over.
-    pub(in crate::probe) fn drained(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        if self.drain_ns.is_none_or(|at| now < at) {
-            return;
-        }
-        for link in self.links() {
-            if !self.let_go(now, link, cx) {
-                self.late(now, link, path, cx);
-            }
-        }
-        self.tell_unmade(now, cx);
-        self.over = true;
-    }
-
-    /// The run ends before an attempt has taken as long as the timeout: it did not fail.
-    fn let_go(&mut self, now: u64, link: LinkId, cx: &mut Context) -> bool {
-        let timeout_ns = cx.settings.timeout_ns;
-        let in_flight =
-            |dial: &Dial| dial.done_ns.is_none() && now.saturating_sub(dial.sent_ns) < timeout_ns;
-        if !self.dials.get(&link).is_some_and(in_flight) {
-            return false;
-        }
-        let dial = self.dials.remove(&link);
-        cx.emit(Output::Close { link });
-        let kind = EventKind::SamplesInFlight { samples: 1 };
-        cx.event(now, Some(self.path), dial.map(|dial| dial.connection), kind);
-        true
-    }
-
-    /// Nothing is waited for, not even that the peers close what was measured.
-    pub(in crate::probe) fn end(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        self.drained(now, path, cx);
-        for link in self.links() {
-            self.closing_late(now, link, path, cx);
-        }
-    }
-
-    fn links(&self) -> Vec<LinkId> {
-        self.dials.keys().copied().collect()
     }
 }
 

@@ -330,7 +330,9 @@ fn missing_source_ports_are_local() {
     let net = Net::new();
     let target = net.reflector_v4();
     let _reflector = faults::Reflector::start(&net.reflector, target);
-    faults::on(&net.probe, "sysctl -q -w net.ipv4.ip_local_port_range=40000:40009");
+    let ports = "net.ipv4.ip_local_port_range=40000 40009";
+    let set = net.probe.command("sysctl").args(["-q", "-w", ports]).status().expect("it runs");
+    assert!(set.success(), "{set}");
     let home = home();
     let options = "--connect --every 10ms --count 15 --json --quiet --record r";
     let out = Probe::start_on(&net.probe, home.path(), &format!("{target} {options}")).finish();
@@ -362,8 +364,9 @@ fn second_address_serves_setup_modes() {
     let net = Net::new();
     let target = net.reflector_v4();
     let _reflector = faults::Reflector::start(&net.reflector, target);
-    // Nothing answers for its hardware address, which takes longer to be known than this lasts.
-    let silent = net.v4(99);
+    // A host that is not there, of which this one does not know that. Neither address is nearer to the probe's own, so that they
+    // are tried in the order of the file.
+    let silent = net.v4(3);
     faults::on(&net.probe, &format!("ip neighbour add {silent} lladdr 02:00:00:00:00:99 dev cable"));
     let home = home();
     let hosts = format!("{silent} db.fc.example\n{} db.fc.example\n", target.ip());
