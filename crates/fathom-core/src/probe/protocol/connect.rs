@@ -407,8 +407,7 @@ impl Dialer {
     /// The run ends before an attempt has taken as long as the timeout: it did not fail.
     fn let_go(&mut self, now: u64, link: LinkId, cx: &mut Context) -> bool {
         let timeout_ns = cx.settings.timeout_ns;
-        let in_flight =
-            |dial: &Dial| dial.done_ns.is_none() && now.saturating_sub(dial.sent_ns) < timeout_ns;
+        let in_flight = |dial: &Dial| dial.done_ns.is_none() && now.saturating_sub(dial.sent_ns) < timeout_ns;
         if !self.dials.get(&link).is_some_and(in_flight) {
             return false;
         }
