@@ -15,16 +15,17 @@ mod moment;
 mod next;
 mod page;
 mod queries;
+mod shortest;
 mod stood;
 #[cfg(test)]
 mod tests;
 mod tries;
 mod words;
 
-pub use between::Shortest;
 pub use gather::{Baseline, Gathered, Gatherer};
 pub use levels::Level;
 pub use page::{Labelled, Page, merged};
+pub use shortest::Shortest;
 pub use words::changed;
 
 use crate::cause::ClosingCause;

@@ -264,7 +264,11 @@ fn pooled(watches: &[&Watch]) -> Option<String> {
         watches.iter().map(|watch| (watch.sql.as_str(), watch.of.as_deref())).collect();
     let seen = if sessions.len() < watches.len() {
         let (connections, sessions) = (watches.len() as u64, sessions.len() as u64);
-        format!("{} are served by {} of the server", count(connections, "connection"), count(sessions, "session"))
+        format!(
+            "{} are served by {} of the server",
+            count(connections, "connection"),
+            count(sessions, "session")
+        )
     } else if watches.iter().any(|watch| watch.is_anothers) {
         "another session of the server answers than the one that the login named".to_owned()
     } else {

@@ -1,10 +1,10 @@
 //! What the story takes from the samples: counts, and what was usual before each incident.
 
-use super::between::Shortest;
 use super::delays::{self, GoesOn};
 use super::join::join;
 use super::levels::{Level, Levels};
 use super::moment::Moment;
+use super::shortest::Shortest;
 use super::stood::Stood;
 use crate::event::{Event, EventKind};
 use crate::histogram::Histogram;

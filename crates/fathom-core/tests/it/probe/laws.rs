@@ -30,7 +30,10 @@ fn check_dues(script: &Script, outcome: &Outcome) {
     let told = outcome.of(|kind| if let EventKind::ScheduleEnded { due } = kind { Some(*due) } else { None });
     let told: u64 = told.iter().map(|(.., due)| due).sum();
     let in_flight: u64 = outcome.in_flight().values().sum();
-    assert!(in_flight == 0 || !script.stops.is_empty(), "what was sent last is waited for, unless a user ends the run");
+    assert!(
+        in_flight == 0 || !script.stops.is_empty(),
+        "what was sent last is waited for, unless a user ends the run"
+    );
     let all = rows.len() as u64 + in_flight + outcome.skipped();
     assert_eq!(told, all, "due = rows + in flight + not sent");
     let Pace::Every(every) = settings.pace else { return };

@@ -112,7 +112,11 @@ impl Outcome {
                     assert!(opened.remove(&key).is_some(), "closed, not open: {event:?}");
                     let of = rows.get(&key).map_or(&[][..], Vec::as_slice);
                     let in_flight = in_flight.get(&key).copied().unwrap_or(0);
-                    assert_eq!(evidence.sent, of.len() as u64 + in_flight, "sent = rows + in flight: {event:?}");
+                    assert_eq!(
+                        evidence.sent,
+                        of.len() as u64 + in_flight,
+                        "sent = rows + in flight: {event:?}"
+                    );
                     assert!(in_flight <= evidence.outstanding, "what is in flight is out: {event:?}");
                     assert!(in_flight == 0 || !cause.is_loss(), "in flight on a lost connection: {event:?}");
                     let answered = of.iter().filter(|s| s.rtt_ns.is_some()).count() as u64;

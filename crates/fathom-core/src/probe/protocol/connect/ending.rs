@@ -2,7 +2,8 @@
 
 use super::{AT_ONCE, Dial, Dialer};
 use crate::probe::context::Context;
-use crate::probe::io::{ErrorSource, LinkId, NetError};
+use crate::event::EventKind;
+use crate::probe::io::{ErrorSource, LinkId, NetError, Output};
 use crate::probe::path::Path;
 use crate::probe::policy::reconnect::{PAUSED_NS, READ_WITHIN_NS, limit_ns};
 use crate::probe::timers::Timer;
