@@ -80,7 +80,9 @@ def _run(
     sent, received, rtt = sent[keep], received[keep], rtt[keep]
     answered = (has_rtt & has_received)[keep] & (rtt >= 0) & (received > 0)
     rtt = _put_right(sent, received, rtt, answered, notes)
-    offset = _offset(columns, sent, keep, options)
+    offset, later = (_offset(columns, sent, keep, options, row) for row in (0, -1))
+    if offset != later:
+        notes.append("the local time was set during the run: the log's times may be off by as much")
     closings, connection = _drops(file, sent, offset, options, notes, begin, end)
     notes.append("its stamps are readings of the wall clock: a step of that clock is part of a round trip")
     return Series(
@@ -112,12 +114,14 @@ def _cadence(sent: Ints) -> int | None:
     return int(np.median(np.diff(sent))) if sent.size > 2 else None
 
 
-def _offset(columns: Mapping[str, pa.ChunkedArray], sent: Ints, keep: Bools, options: Options) -> int:
-    """Local time minus UTC in ns: from the two times of the first row, else from the user's zone."""
+def _offset(
+    columns: Mapping[str, pa.ChunkedArray], sent: Ints, keep: Bools, options: Options, row: int
+) -> int:
+    """Local time minus UTC in ns: from the two times of a row, else from the user's zone."""
     if sent.size and "timestamp" in columns:
-        text = columns["timestamp"].filter(keep)[0].as_py()
+        text = columns["timestamp"].filter(keep)[row].as_py()
         try:
-            apart = local_ns(text, options.zone) - int(sent[0])
+            apart = local_ns(text, options.zone) - int(sent[row])
         except ValueError:
             return 0
         return round(apart / 900e9) * 900_000_000_000  # Zones differ by quarters of an hour.
