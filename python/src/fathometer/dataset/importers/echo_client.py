@@ -55,7 +55,7 @@ def _read(file: File, options: Options) -> Imported:
 
 
 def _first(columns: Mapping[str, pa.ChunkedArray]) -> int | None:
-    """The first time of sending; None: there is none."""
+    """The first time of sending; None without one."""
     cells = columns["send_time_ns"].to_pylist() if "send_time_ns" in columns else []
     return next((int(cell) for cell in cells if cell), None)
 
@@ -82,7 +82,9 @@ def _run(
     rtt = _put_right(sent, received, rtt, answered, notes)
     offset, later = (_offset(columns, sent, keep, options, row) for row in (0, -1))
     if offset != later:
-        notes.append("the local time was set during the run: the log's times may be off by as much")
+        notes.append(
+            "the local time changed against UTC during the run: times of drops may be wrong by that step"
+        )
     closings, connection = _drops(file, sent, offset, options, notes, begin, end)
     notes.append("its stamps are readings of the wall clock: a step of that clock is part of a round trip")
     return Series(

@@ -90,7 +90,7 @@ _SPACES = re.compile("(?<=[0-9])[ \u00a0\u2009\u202f'\u2019](?=[0-9]{3}(?![0-9])
 
 
 def digits(text: str) -> str:
-    """The digits of a cell, with their commas and points; "" where it is no number."""
+    """The digits of a cell that holds a number, with their commas and points; "" for all other text."""
     match = _DIGITS.fullmatch(_SPACES.sub("", text.strip().strip("*_`").strip()))
     return match["digits"].rstrip(".,") if match else ""
 
