@@ -138,6 +138,11 @@ def test_samples_that_are_never_pooled_are_no_series(tmp_path):
             "1.200,5 is read as 1200.5",
         ),
         ("| x | mean | max |\n|---|---|---|\n| a | 1,200.5 us | 1,300 us |\n", (), "1,300 is read as 1300"),
+        (
+            "| x | mean | max |\n|---|---|---|\n| a | 1 200,5 us | 1\u202f300 us |\n",
+            (),
+            "1200,5 is read as 1200.5",
+        ),
         ("| x | mean | max |\n|---|---|---|\n| a | 1.2 us | 1.3 us |\n", (), None),
     ],
 )

@@ -34,7 +34,7 @@ class Notation:
     decimal: str | None
     """`POINT` or `COMMA`; None: they do not tell."""
     example: str | None
-    """A number that could be read both ways by itself; None: there is none."""
+    """A number whose comma needed the decision; None without one."""
 
     def plain(self, number: str) -> str:
         """A number as programs write it: with a decimal point alone. Other text is unchanged."""
@@ -46,7 +46,7 @@ class Notation:
         return number.replace(",", "") if own == POINT else number
 
     def told(self) -> str | None:
-        """The decision as a sentence; None where there was none to be made."""
+        """The decision as a sentence; None where none was needed."""
         if self.example is None or self.decimal is None:
             return None
         meaning = "a decimal point" if self.decimal == COMMA else "a separator of thousands"
@@ -54,7 +54,7 @@ class Notation:
 
 
 def alone(number: str) -> str | None:
-    """The decimal sign that a number tells by itself; None: it can be read both ways, or is no number."""
+    """The decimal sign of a number that can be read in one way only; None for all other text."""
     if _COMMA.fullmatch(number):
         return COMMA
     return POINT if _POINT.fullmatch(number) else None

@@ -20,7 +20,7 @@ _NUMBERS: Final = re.compile(r"(\d{1,4})[./-](\d{1,2})[./-](\d{1,4})(?:[ T]+(.*)
 """Three numbers, and what comes after the date."""
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
 _BACK: Final = timedelta(minutes=20)
-"""By so much at least the time goes back when daylight saving ends; rows out of order go back by less."""
+"""Shortest step back that ends daylight saving; rows out of order step back by less."""
 _YEAR: Final = 4
 """Digits of a year that can be nothing else."""
 

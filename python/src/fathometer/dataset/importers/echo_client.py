@@ -55,7 +55,7 @@ def _read(file: File, options: Options) -> Imported:
 
 
 def _first(columns: Mapping[str, pa.ChunkedArray]) -> int | None:
-    """The first time of sending; None: there is none."""
+    """The first time of sending; None without one."""
     cells = columns["send_time_ns"].to_pylist() if "send_time_ns" in columns else []
     return next((int(cell) for cell in cells if cell), None)
 
@@ -80,7 +80,11 @@ def _run(
     sent, received, rtt = sent[keep], received[keep], rtt[keep]
     answered = (has_rtt & has_received)[keep] & (rtt >= 0) & (received > 0)
     rtt = _put_right(sent, received, rtt, answered, notes)
-    offset = _offset(columns, sent, keep, options)
+    offset, later = (_offset(columns, sent, keep, options, row) for row in (0, -1))
+    if offset != later:
+        notes.append(
+            "the local time changed against UTC during the run: times of drops may be wrong by that step"
+        )
     closings, connection = _drops(file, sent, offset, options, notes, begin, end)
     notes.append("its stamps are readings of the wall clock: a step of that clock is part of a round trip")
     return Series(
@@ -112,12 +116,14 @@ def _cadence(sent: Ints) -> int | None:
     return int(np.median(np.diff(sent))) if sent.size > 2 else None
 
 
-def _offset(columns: Mapping[str, pa.ChunkedArray], sent: Ints, keep: Bools, options: Options) -> int:
-    """Local time minus UTC in ns: from the two times of the first row, else from the user's zone."""
+def _offset(
+    columns: Mapping[str, pa.ChunkedArray], sent: Ints, keep: Bools, options: Options, row: int
+) -> int:
+    """Local time minus UTC in ns: from the two times of a row, else from the user's zone."""
     if sent.size and "timestamp" in columns:
-        text = columns["timestamp"].filter(keep)[0].as_py()
+        text = columns["timestamp"].filter(keep)[row].as_py()
         try:
-            apart = local_ns(text, options.zone) - int(sent[0])
+            apart = local_ns(text, options.zone) - int(sent[row])
         except ValueError:
             return 0
         return round(apart / 900e9) * 900_000_000_000  # Zones differ by quarters of an hour.

@@ -111,7 +111,7 @@ def _read(file: File, options: Options) -> Imported:
 
 
 def _runs(file: File) -> list[_Run]:
-    """The runs of a file: each begins with its heading, but for one whose beginning is missing."""
+    """The runs of a file. Each begins with its heading; the first may lack it."""
     runs: list[_Run] = []
     lines = file.text.split("\n")
     for number, line in enumerate(lines, 1):

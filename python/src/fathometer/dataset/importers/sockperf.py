@@ -109,7 +109,7 @@ class _Rows:
     rtt_ns: Ints
     answered: Bools
     left_out: int
-    """Rows whose times are no round trip."""
+    """Rows that are answered, and whose times give no round trip."""
     notes: tuple[str, ...]
 
 
@@ -163,7 +163,7 @@ def _lost_times(file: File, sent: Ints, packet: Ints, dropped: int) -> Ints:
 
 
 def _between(sent: Ints, missing: Ints) -> Ints:
-    """Times of so many messages in each gap, at even distances."""
+    """Times of the missing messages of each gap, at even distances."""
     each = [np.linspace(sent[i], sent[i + 1], int(missing[i]) + 2)[1:-1] for i in np.flatnonzero(missing)]
     return np.concatenate([np.zeros(0), *each]).astype(np.int64)
 

@@ -31,7 +31,7 @@ _MOST_BITS = 1 << 62
 
 
 def _lines(file: File) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The objects of a file that has one a line, and a note on lines that are none."""
+    """The objects of a file with one on each line, and a note on broken lines."""
     objects, broken = [], 0
     for line in file.text.splitlines():
         try:

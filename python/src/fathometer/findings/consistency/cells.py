@@ -85,16 +85,20 @@ _FIGURE = re.compile(
 _DIGITS = re.compile(r"[~≈<>]?\s*[+\-−]?(?P<digits>[\d.,]*\d[\d.,]*)\s*[a-zA-Zµμ%/]*\s*!?")
 
 
+_SPACES = re.compile("(?<=[0-9])[ \u00a0\u2009\u202f'\u2019](?=[0-9]{3}(?![0-9]))")
+"""What separates thousands and is never a decimal sign."""
+
+
 def digits(text: str) -> str:
-    """The digits of a cell, with their commas and points; "" where it is no number."""
-    match = _DIGITS.fullmatch(text.strip().strip("*_`").strip())
+    """The digits of a cell that holds a number, with their commas and points; "" for all other text."""
+    match = _DIGITS.fullmatch(_SPACES.sub("", text.strip().strip("*_`").strip()))
     return match["digits"].rstrip(".,") if match else ""
 
 
 def in_notation(text: str, notation: Notation) -> str:
     """A cell whose number has a decimal point alone; other text is unchanged."""
     number = digits(text)
-    return text.replace(number, notation.plain(number), 1) if number else text
+    return _SPACES.sub("", text).replace(number, notation.plain(number), 1) if number else text
 
 
 @dataclass(frozen=True, slots=True)
