@@ -10,6 +10,7 @@ mod laws;
 mod moment;
 mod one_way;
 mod outages;
+mod swept;
 mod unanswered;
 mod went_on;
 mod world;
@@ -43,6 +44,7 @@ fn world(limit_ns: Option<u64>, kind: Kind) -> World {
         seed: 1,
         limit_ns,
         kind,
+        sweeps_every_ns: None,
         counts: Counts::All,
         plain: false,
         mute: false,
