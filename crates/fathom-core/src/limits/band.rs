@@ -23,7 +23,7 @@ const HAZARD_DEATHS: f64 = 7.0;
 pub(super) struct Band {
     /// Its ends, as places among the cohorts.
     pub(super) ends: Bracket,
-    /// The shortest idleness of which a connection died.
+    /// The shortest idleness of which a connection died, at the most.
     pub(super) first_ns: u64,
 }
 
@@ -93,10 +93,11 @@ impl Band {
     /// What the cohorts say; `None`: they say that there is no band, or too little.
     pub(super) fn of(cohorts: &[Cohort]) -> Option<Self> {
         let (low, high) = (low(cohorts)?, high(cohorts)?);
-        let first_ns = first_death_ns(cohorts)?;
+        let died_from_ns = first_death_ns(cohorts)?;
+        let first_ns = cohorts.iter().flat_map(|cohort| &cohort.died).map(|died| died.most_ns).min()?;
         let near_ns = cohorts[low.0].length_ns - cohorts[low.0].length_ns / 16;
         let asked = || cohorts.iter().flat_map(|cohort| &cohort.asked_ns).copied();
-        let lived = asked().filter(|asked_ns| (near_ns..first_ns).contains(asked_ns)).count() as u32;
+        let lived = asked().filter(|asked_ns| (near_ns..died_from_ns).contains(asked_ns)).count() as u32;
         let beyond = cohorts.iter().filter(|cohort| cohort.length_ns >= cohorts[high.0].length_ns);
         let died: usize = beyond.map(|cohort| cohort.died.len()).sum();
         let ends = Bracket { survived: Some(low), died: Some(high) };

@@ -5,7 +5,7 @@
 //! connections that outlived it. One of fifty may have died below it: of more, some have a limit of their own that is shorter.
 //! And deaths must be more frequent beyond the bracket than just below it, by Fisher's exact test (one side, 1 in 1,000):
 //! connections that die by chance, or have limits of their own, die as often on both sides. How often they are called a limit
-//! all the same is counted in virtual time (`limits::by_chance`). Where one dies at the shorter end, which is tried once more,
+//! all the same is counted in virtual time (`limits::by_chance`). Where more than one of nine die at the shorter end, which is tried again,
 //! something ended what was idle at one moment, or the limit is none of one length: a `band`, perhaps.
 //!
 //! That there is no limit is said, too, where no more than one connection of fifty died.
@@ -81,10 +81,15 @@ impl Low {
         cohorts.iter().map(died).sum::<usize>() as u32
     }
 
-    /// Whether some did not survive it: at another moment, perhaps.
+    /// Whether more than one of nine did not survive it: at another moment, perhaps. The request of a single one may have been
+    /// lost, and have come too late when it was sent again.
     fn is_refuted(self, cohorts: &[Cohort]) -> bool {
-        let mut alike = cohorts.iter().filter(|cohort| cohort.length_ns == self.planned);
-        alike.any(|cohort| cohort.died.iter().any(|died| self.contradicts(cohort, died)))
+        let alike = || cohorts.iter().filter(|cohort| cohort.length_ns == self.planned);
+        let survived: u32 = alike().map(|cohort| cohort.survived).sum();
+        let died =
+            alike().flat_map(|cohort| cohort.died.iter().filter(|died| self.contradicts(cohort, died)));
+        let died = died.count() as u32;
+        died > 1 && died * 8 > survived
     }
 
     /// Whether one that survived was idle for longer.

@@ -112,7 +112,7 @@ impl Limits {
         self.band_rounds += 1;
         self.drop_reserves(|_| true);
         // What looks for idle connections now and then may do so as rarely as they may be idle.
-        let (low_ns, wide_ns) = (ends.low_ns, ends.high_ns - ends.low_ns);
+        let (low_ns, wide_ns) = (ends.low_ns, ends.high_ns.saturating_sub(ends.low_ns));
         let lengths = [
             (low_ns, band::LOW_TRIES),
             (low_ns.saturating_sub(wide_ns / 4), band::LOW_TRIES / 2),
