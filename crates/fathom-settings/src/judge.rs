@@ -136,7 +136,9 @@ pub(crate) fn group(
         let entry = group.entries.get(*at).filter(|entry| is_filled_in(&entry.value))?;
         let line = places.of(entry.key_at).line;
         entry.known(dialect)?;
-        Some(format!("line {line}: {name} is filled in from elsewhere, and judged by the default that stands there"))
+        Some(format!(
+            "line {line}: {name} is filled in from elsewhere, and judged by the default that stands there"
+        ))
     });
     Judged { judgements, wrongs, edits, notes: notes.collect() }
 }
@@ -289,8 +291,7 @@ fn remedies<'a>(
             if !loses(&remedies.after, limit, limit_ns) {
                 continue;
             }
-            let found =
-                first_that_holds(&remedies.after, limit, limit_ns, is_named, &can_be_written);
+            let found = first_that_holds(&remedies.after, limit, limit_ns, is_named, &can_be_written);
             if let Some((remedy, after)) = found {
                 remedies.after = after;
                 remedies.found.push(Found { limit, remedy });
@@ -393,7 +394,8 @@ fn judge(
             (format!("not known, judged as its default of {}", defaults(key, all).0), Vec::new())
         }
         (Some(key), None) if all.iter().all(|values| !values.has(key.name)) => {
-            let since = library.since(key.name).map_or_else(String::new, |newer| format!(" before {}", newer.since));
+            let since =
+                library.since(key.name).map_or_else(String::new, |newer| format!(" before {}", newer.since));
             (format!("there is no such setting{since}"), Vec::new())
         }
         (Some(key), None) => defaults(key, all),

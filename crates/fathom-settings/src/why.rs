@@ -12,7 +12,9 @@ pub(crate) fn why(limit: Limit, longest: Longest, limit_ns: u64, loses: bool) ->
         (Limit::Idle, true, Some(longest)) => {
             format!("a connection may be idle for {longest} ({by}), and dies after {against}")
         }
-        (Limit::Idle, true, None) => format!("a connection may be idle without end, and dies after {against}"),
+        (Limit::Idle, true, None) => {
+            format!("a connection may be idle without end, and dies after {against}")
+        }
         (Limit::Idle, false, longest) => {
             let longest = longest.unwrap_or_default();
             if reaches_lent(by) {

@@ -21,7 +21,7 @@ pub(super) const BEGUN_ANEW_NS: u64 = 30 * S;
 const RESERVE_GROWS: f64 = 1.2;
 /// The connections of a reserve begin over so long, and this share of the length that it is for.
 const RESERVE_OVER_NS: u64 = 10 * S;
-const RESERVE_OVER: f64 = 0.03;
+const RESERVE_OVER: f64 = 0.011;
 /// From the end of a length until its connections are judged, with something to spare.
 pub(super) const JUDGED_AFTER_NS: u64 = 6 * S;
 /// A bracket is divided into at most so many parts in one round.

@@ -40,7 +40,8 @@ pub(super) fn layered(library: &Library, conditions: &[String], layers: Vec<Laye
             views.push(view);
         }
     }
-    let mut groups: Vec<Group> = views.iter().filter_map(|view| laid(library, conditions, &layers, view)).collect();
+    let mut groups: Vec<Group> =
+        views.iter().filter_map(|view| laid(library, conditions, &layers, view)).collect();
     groups.extend(alone.into_iter().map(|layer| layer.group));
     groups.sort_by_key(|group| group.at);
     groups

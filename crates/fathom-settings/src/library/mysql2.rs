@@ -100,10 +100,7 @@ pub(super) static LIBRARY: Library = Library {
     ],
     strict: |_| false,
     names: Names::EXACT,
-    newer: &[
-        since("enableKeepAlive", Version(2, 1, 0)),
-        since("keepAliveInitialDelay", Version(2, 1, 0)),
-    ],
+    newer: &[since("enableKeepAlive", Version(2, 1, 0)), since("keepAliveInitialDelay", Version(2, 1, 0))],
     idle_by: "keepAliveInitialDelay",
     age_by: Some("a highest age"),
     idle: |values| {

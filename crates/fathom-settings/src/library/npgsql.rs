@@ -37,7 +37,11 @@ pub(super) static LIBRARY: Library = Library {
             also: &["Load Balance Timeout"],
             unit: Unit::Seconds,
             defaults: &[
-                Default { since: FIRST, value: 0, source: "Npgsql 5.0.0 to 8.0.9, NpgsqlConnectionStringBuilder.cs" },
+                Default {
+                    since: FIRST,
+                    value: 0,
+                    source: "Npgsql 5.0.0 to 8.0.9, NpgsqlConnectionStringBuilder.cs",
+                },
                 Default {
                     since: Version(9, 0, 0),
                     value: H,

@@ -71,7 +71,10 @@ fn later_document_overrides_the_earlier() {
     assert_eq!(verdicts(&report), [(9, true)], "{said}");
     assert!(report.faults.is_empty(), "{said}");
     // Other software's documents are no layers.
-    let (report, said) = of("pools.yml", "a:\n  hikari:\n    keepalive-time: 120000\n---\na:\n  hikari:\n    maximum-pool-size: 5\n");
+    let (report, said) = of(
+        "pools.yml",
+        "a:\n  hikari:\n    keepalive-time: 120000\n---\na:\n  hikari:\n    maximum-pool-size: 5\n",
+    );
     assert_eq!(verdicts(&report), [(3, false), (7, true)], "{said}");
 }
 

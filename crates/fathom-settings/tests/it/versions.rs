@@ -72,7 +72,10 @@ fn set_setting_tells_the_version() {
     let limits = Limits { age_ns: None, ..both() };
     let report = check("h.properties", content, None, None, &limits);
     let said = text("h.properties", &report, false);
-    assert!(said.contains("write instead in line 2: keepaliveTime=120000\n") && !said.contains("since"), "{said}");
+    assert!(
+        said.contains("write instead in line 2: keepaliveTime=120000\n") && !said.contains("since"),
+        "{said}"
+    );
     let after = apply(content, &report.edits);
     assert!(!check("h.properties", &after, None, None, &limits).loses(), "{after}");
 }

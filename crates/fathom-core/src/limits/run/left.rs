@@ -4,10 +4,10 @@
 //! connections that begin then; and, at the end, the question to the reflector. Where the limit is nobody knows yet, so the
 //! longest of all that may come counts.
 
+use super::super::band;
 use super::super::links::AGAIN_NS;
 use super::super::plan::{self, BEGUN_ANEW_NS, S};
 use super::super::settings::OPENINGS_A_SECOND;
-use super::super::band;
 use super::search::{IN_TIME_NS, MOST_BAND_ROUNDS, MOST_PARTS_ANEW, MOST_ROUNDS};
 use super::{ACK_DELAY_NS, Bracket, Limits, Phase, Role, Stage, TICK_NS};
 

@@ -3,8 +3,8 @@
 use super::super::band;
 use super::super::cohort::Cohort;
 use super::super::doubt::{doubt, has_strays};
-use super::super::plan::{self, BEGUN_ANEW_NS};
 use super::super::outcome::claimed;
+use super::super::plan::{self, BEGUN_ANEW_NS};
 use super::{Bracket, Limits, MOST_BEGINNINGS, Phase, Role, Stage, Verdict, Wanted, What};
 use std::collections::BTreeMap;
 
@@ -120,7 +120,8 @@ impl Limits {
             (ends.high_ns, band::HIGH_TRIES),
         ];
         let over_ns = low_ns.max(wide_ns);
-        for (length_ns, times) in lengths.into_iter().filter(|(length_ns, _)| *length_ns >= plan::SHORTEST_NS) {
+        for (length_ns, times) in lengths.into_iter().filter(|(length_ns, _)| *length_ns >= plan::SHORTEST_NS)
+        {
             self.want_over(now, length_ns, times, over_ns);
         }
     }
