@@ -22,6 +22,7 @@ use fathom_core::notice::{Cloud, Document, Instance, Notices};
 use gcp::Gcp;
 use http::Client;
 use serde_json::Value;
+use std::fmt;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -81,6 +82,12 @@ impl CloudWatch {
     }
 }
 
+impl fmt::Debug for CloudWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloudWatch").finish_non_exhaustive()
+    }
+}
+
 impl Drop for CloudWatch {
     fn drop(&mut self) {
         // The thread may be in the middle of a question that is answered in a minute. It is not waited for: without
@@ -111,11 +118,12 @@ impl Watch {
         };
         tracing::info!(cloud = %service.cloud(), url = self.settings.url, "watching for maintenance");
         let mut attempts = if known.is_some() { INSTANCE_ATTEMPTS } else { 0 };
+        let mut notices = Notices::new();
         if let Some(instance) = known {
             self.tell_instance(&instance);
+            notices.machine_is(instance.vm_name);
         }
         let every = self.settings.every.unwrap_or_else(|| service.every());
-        let mut notices = Notices::new();
         let mut health = Health::default();
         loop {
             let began = Instant::now();
@@ -124,6 +132,7 @@ impl Watch {
                 if let Ok(instance) = service.instance() {
                     attempts = INSTANCE_ATTEMPTS;
                     self.tell_instance(&instance);
+                    notices.machine_is(instance.vm_name);
                 }
             }
             let note = match service.announced() {

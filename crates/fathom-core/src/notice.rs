@@ -48,6 +48,46 @@ impl Cloud {
     }
 }
 
+/// The clouds by the codes that reflectors send.
+const CODES: [(u8, Cloud); 3] = [(1, Cloud::Azure), (2, Cloud::Aws), (3, Cloud::Gcp)];
+/// The clouds' words for what will be done, by the codes that reflectors send.
+const WORDS: [(u8, &str); 12] = [
+    (1, "Freeze"),
+    (2, "Reboot"),
+    (3, "Redeploy"),
+    (4, "Preempt"),
+    (5, "Terminate"),
+    (6, "instance-reboot"),
+    (7, "system-reboot"),
+    (8, "system-maintenance"),
+    (9, "instance-retirement"),
+    (10, "instance-stop"),
+    (11, "MIGRATE_ON_HOST_MAINTENANCE"),
+    (12, "TERMINATE_ON_HOST_MAINTENANCE"),
+];
+
+/// The cloud's word of a code; `unknown` where it has none.
+pub fn word_of(code: u8) -> &'static str {
+    WORDS.iter().find(|(of, _)| *of == code).map_or("unknown", |(_, word)| word)
+}
+
+/// The code of a cloud's word; 0 where it has none.
+pub fn code_of(word: &str) -> u8 {
+    WORDS.iter().find(|(_, of)| *of == word).map_or(0, |(code, _)| *code)
+}
+
+impl Cloud {
+    /// The cloud of a code.
+    pub fn of_code(code: u8) -> Option<Self> {
+        CODES.iter().find(|(of, _)| *of == code).map(|(_, cloud)| *cloud)
+    }
+
+    /// The code of a cloud's name; 0 where it has none.
+    pub fn code_of(name: &str) -> u8 {
+        CODES.iter().find(|(_, cloud)| cloud.name() == name).map_or(0, |(code, _)| *code)
+    }
+}
+
 impl fmt::Display for Cloud {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())

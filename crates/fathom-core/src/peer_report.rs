@@ -4,7 +4,7 @@
 //! (`fathom_wire::question`). So "it was echoed and not answered" is known too, and is no report.
 
 use fathom_wire::{
-    About, Answer, HEADER_LEN, Introduction, Question, Reply, Secret, Silence, Standing as Wire,
+    About, Announced, Answer, HEADER_LEN, Introduction, Question, Reply, Secret, Silence, Standing as Wire,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -199,6 +199,10 @@ pub struct Inquiry {
     part: Vec<u8>,
     /// What its questions bear the code of.
     secret: Option<Secret>,
+    /// It was asked which maintenance is announced to its host.
+    asked_notices: bool,
+    /// What it answered to that: what is announced, if anything is.
+    notice: Option<Option<Announced>>,
 }
 
 /// What came back is no question of ours.
@@ -218,6 +222,8 @@ impl Inquiry {
             half: Vec::new(),
             part: Vec::with_capacity(HEADER_LEN),
             secret: None,
+            asked_notices: false,
+            notice: None,
         }
     }
 
@@ -249,6 +255,23 @@ impl Inquiry {
             }
             Entry::Occupied(_) => {}
         }
+    }
+
+    /// Asks once which maintenance is announced to the reflector's host, and most of all in this silence.
+    pub fn about_notices(&mut self, silence: Span) {
+        if !std::mem::replace(&mut self.asked_notices, true) {
+            self.to_ask.push_back((u32::MAX, Some(silence), About::Notices));
+        }
+    }
+
+    /// What the reflector said of that, once: what is announced, if anything is. `None`: it has not said, or does not know the
+    /// question.
+    #[expect(
+        clippy::option_option,
+        reason = "no answer, an answer that nothing is announced, one with a notice"
+    )]
+    pub fn take_notice(&mut self) -> Option<Option<Announced>> {
+        self.notice.take()
     }
 
     /// The next question to send, if there is one and few enough are on the way.
@@ -300,7 +323,7 @@ impl Inquiry {
                 let reply = read(&self.part, question.number).ok_or(NotAnEcho)?;
                 self.part.clear();
                 self.on_the_way.pop_front();
-                if let Some((asked, report)) = self.joined(question.connection, reply) {
+                if let Some((asked, report)) = self.joined(&question, reply) {
                     sink(asked, report);
                 }
             }
@@ -314,12 +337,20 @@ impl Inquiry {
         let at = self.on_the_way.iter().position(|question| read(bytes, question.number).is_some())?;
         let question = self.on_the_way.remove(at)?;
         let reply = read(bytes, question.number)?;
-        Some(self.joined(question.connection, reply))
+        Some(self.joined(&question, reply))
     }
 
     /// One question about a connection has come back: what was asked, and the report, if it is the second.
-    fn joined(&mut self, connection: u32, reply: Option<Reply>) -> Option<(Asked, Option<PeerReport>)> {
+    fn joined(&mut self, question: &Question, reply: Option<Reply>) -> Option<(Asked, Option<PeerReport>)> {
         self.came_back += 1;
+        if question.about == About::Notices {
+            // An older reflector says who it is.
+            if let Some(Reply::Notice(announced)) = reply {
+                self.notice = Some(announced);
+            }
+            return None;
+        }
+        let connection = question.connection;
         let Some(at) = self.half.iter().position(|(half, _)| *half == connection) else {
             self.half.push((connection, reply));
             return None;
@@ -333,12 +364,12 @@ impl Inquiry {
         let replies = [reply, other].into_iter().flatten();
         let responder = replies.clone().find_map(|reply| match reply {
             Reply::Reflector(introduction) => Some(Responder::from(introduction)),
-            Reply::Connection(_) => None,
+            Reply::Connection(_) | Reply::Notice(_) => None,
         });
         // An older reflector answers both alike.
         let report = replies.rev().find_map(|reply| match reply {
             Reply::Connection(answer) => Some(PeerReport::from(answer)),
-            Reply::Reflector(_) => None,
+            Reply::Reflector(_) | Reply::Notice(_) => None,
         });
         Some((asked, report.map(|report| PeerReport { responder, ..report })))
     }
@@ -408,6 +439,40 @@ mod tests {
                 (Some((5, Some(3))), Some((5, Some(1))), Some((5, Some(2))))
             );
             assert!(inquiry.is_done());
+        }
+    }
+
+    /// It is one question more, and an answer that says nothing of the connections.
+    #[test]
+    fn notice_of_the_peer_comes_with_its_report() {
+        for knows in [true, false] {
+            let mut inquiry = Inquiry::new(7);
+            inquiry.about(3, None);
+            inquiry.about_notices((0, 1));
+            inquiry.about_notices((0, 2));
+            let questions: Vec<_> = std::iter::from_fn(|| inquiry.next_question(5)).collect();
+            assert_eq!(questions.len(), 3);
+            let announced = Announced {
+                cloud: 1,
+                what: 1,
+                key: 9,
+                begins_in_ms: None,
+                started_ago_ms: Some(4),
+                gone_ago_ms: None,
+                lasts_ms: None,
+            };
+            let mut bytes = questions.concat();
+            Stamper::default().pass_answering(ConnectionView::default(), &mut bytes, |question| {
+                Some(match question.about {
+                    About::Notices if knows => Reply::Notice(Some(announced)),
+                    About::Notices | About::Reflector => Reply::Reflector(Introduction::default()),
+                    About::Connection => Reply::Connection(Answer::default()),
+                })
+            });
+            let mut reports = 0;
+            inquiry.receive(&bytes, |_, report| reports += usize::from(report.is_some())).expect("echoes");
+            assert_eq!((reports, inquiry.take_notice()), (1, knows.then_some(Some(announced))));
+            assert!(inquiry.is_done() && inquiry.take_notice().is_none());
         }
     }
 

@@ -92,7 +92,14 @@ pub fn event(label: Option<&str>, event: &Event) -> Option<String> {
         EventKind::ConnectionExplained { about, explanation, .. } => {
             format!("{about} explained: {} ({})", explanation.verdict, explanation.because.join("; "))
         }
-        EventKind::Maintenance { cloud, what, state, .. } => format!("{cloud} announces {what}: {state}"),
+        EventKind::Maintenance { host, cloud, what, state, .. } => {
+            let whose = match host.as_str() {
+                "local" => "",
+                "remote" => " of the reflector's host",
+                _ => " of other machines",
+            };
+            format!("{cloud} announces {what}{whose}: {state}")
+        }
         EventKind::ClockStepped { step_ns } => {
             let way = if *step_ns < 0 { "back" } else { "forward" };
             format!(

@@ -287,6 +287,15 @@ fn whose(host: &str) -> &'static str {
     if host == "local" { "this host" } else { "the reflector's host" }
 }
 
+/// Whom a notice was given to, where that is not this host.
+fn to_whom(host: &str) -> &'static str {
+    match host {
+        "local" => "",
+        "remote" => " to the reflector's host",
+        _ => " to other machines",
+    }
+}
+
 fn overrun(overrun: &Overrun<'_>) -> Line {
     let why = match overrun.reason {
         "late" => "this process did not run in time",
@@ -311,15 +320,18 @@ fn other(event: &Event) -> Option<Line> {
             )
         }
         EventKind::AddressChanged { what, from, to } => changed(what, from, to),
-        EventKind::Maintenance { cloud, what, state, not_before, duration_ns, .. } => {
+        EventKind::Maintenance { host, cloud, what, state, not_before, duration_ns, .. } => {
+            let whom = to_whom(host);
             let when = not_before.map_or_else(String::new, |at| format!(", not before {}", clock(at)));
             let long =
                 duration_ns.map_or_else(String::new, |ns| format!(", expected to take {}", duration(ns)));
             match state.as_str() {
                 "gone" => {
-                    format!("{cloud}'s {what} notice was gone (clouds do not say that the work is done)")
+                    format!(
+                        "{cloud}'s {what} notice{whom} was gone (clouds do not say that the work is done)"
+                    )
                 }
-                _ => format!("{cloud} gave notice of {what}: {state}{when}{long}"),
+                _ => format!("{cloud} gave notice of {what}{whom}: {state}{when}{long}"),
             }
         }
         EventKind::EchoCorrupted { seq, count: n } => {

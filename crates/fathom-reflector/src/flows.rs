@@ -9,6 +9,7 @@
 
 use crate::clock::{Clock, ms};
 use crate::connection::Connection;
+use crate::notices::Notices;
 use fathom_os::clock::{mono_ns, utc_ns};
 use fathom_wire::{About, Answer, Failure, Introduction, Key, Question, Reply, Standing};
 use std::collections::HashMap;
@@ -119,15 +120,18 @@ pub(crate) struct Flows {
     ended: Lately<Key, Ended>,
     datagrams: Lately<Key, Datagrams>,
     began_utc_ns: i64,
+    /// What the cloud announced to this host.
+    notices: Notices,
 }
 
 impl Flows {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(notices: Notices) -> Self {
         Self {
             open: HashMap::new(),
             ended: Lately::default(),
             datagrams: Lately::default(),
             began_utc_ns: utc_ns(),
+            notices,
         }
     }
 
@@ -171,6 +175,9 @@ impl Flows {
         let open = self.open.get(&key).map(|&slot| others.at(slot));
         let ended = self.ended.get(&key);
         let silence = question.silence();
+        if question.about == About::Notices {
+            return Some(Reply::Notice(self.notices.told(silence)));
+        }
         if question.about == About::Reflector {
             return Some(Reply::Reflector(match (open.flatten(), ended) {
                 (Some(open), _) => open.introduced(clock, silence),
@@ -218,7 +225,7 @@ mod tests {
 
     #[test]
     fn reflector_identity_needs_no_known_connection() {
-        let mut flows = Flows::new();
+        let mut flows = Flows::new(Notices::default());
         let introduction = |flows: &Flows| match reply(flows, 0, About::Reflector) {
             Some(Reply::Reflector(introduction)) => introduction,
             other => panic!("{other:?}"),
@@ -247,7 +254,7 @@ mod tests {
 
     #[test]
     fn ended_connection_is_known_until_evicted() {
-        let mut flows = Flows::new();
+        let mut flows = Flows::new(Notices::default());
         assert_eq!(ask(&flows, 0).standing, Standing::NotKnown);
         assert_eq!(ask(&flows, 0).received_ns, flows.began_utc_ns);
         let answer = Answer { standing: Standing::Failed, last_seq: 41, ..Answer::default() };
@@ -267,7 +274,7 @@ mod tests {
     /// told the probe of that one.
     #[test]
     fn connection_key_stays_with_first_owner() {
-        let mut flows = Flows::new();
+        let mut flows = Flows::new(Notices::default());
         let told = |last_seq| Ended { last: Answer { last_seq, ..Answer::default() }, ..Ended::default() };
         flows.opened(key(0), 3);
         flows.opened(key(0), 4);
@@ -288,7 +295,7 @@ mod tests {
     /// It made a way there look whole on which nothing had come for long.
     #[test]
     fn repeated_datagram_keeps_last_receive_time() {
-        let mut flows = Flows::new();
+        let mut flows = Flows::new(Notices::default());
         for (sequence, at, received_ns) in [
             (5, 10, 10),
             (5, 20, 10),
@@ -314,7 +321,7 @@ mod tests {
 
     #[test]
     fn datagrams_out_of_order_leave_the_latest_number() {
-        let mut flows = Flows::new();
+        let mut flows = Flows::new(Notices::default());
         for (sequence, at) in [(0, 10), (2, 20), (1, 30)] {
             flows.datagram(key(7), sequence, at);
         }

@@ -22,6 +22,7 @@ mod idle;
 mod intake;
 mod itself;
 mod listen;
+mod notices;
 mod one_way;
 mod rate;
 mod send;
@@ -40,8 +41,10 @@ pub use config::{Config, Tds, Throughput};
 pub use error::Error;
 pub use stamp::Kind;
 
+use fathom_cloud::CloudWatch;
 use fathom_iperf3::service::Service;
 use fathom_os::assist::CpuLatencyHold;
+use notices::Notices;
 use server::Server;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -56,6 +59,8 @@ pub struct Reflector {
     tds: Option<(fathom_tds::service::Service, Vec<SocketAddr>)>,
     talk: Talk,
     stop: Arc<AtomicBool>,
+    /// Reads what the cloud announces to this host.
+    _cloud: CloudWatch,
     /// What the machine granted lasts as long as this.
     _held: Option<CpuLatencyHold>,
 }
@@ -65,11 +70,13 @@ impl Reflector {
     pub fn open(config: &Config) -> Result<Self, Error> {
         let held = help::claim(config)?;
         let sockets = listen::open(config)?;
-        let server = Server::new(config, sockets)?;
+        let notices = Notices::default();
+        let server = Server::new(config, sockets, notices.clone())?;
         let throughput = throughput::start(config)?;
         let tds = tds::start(config)?;
         let talk = Talk { json: config.json };
-        Ok(Self { server, throughput, tds, talk, stop: Arc::default(), _held: held })
+        let cloud = notices.watch(&config.cloud);
+        Ok(Self { server, throughput, tds, talk, stop: Arc::default(), _cloud: cloud, _held: held })
     }
 
     /// What ends [`Self::run`] in order, from any thread.

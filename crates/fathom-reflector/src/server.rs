@@ -16,6 +16,7 @@ use crate::help;
 use crate::idle::IdleQueue;
 use crate::itself;
 use crate::listen::{Bound, Socket};
+use crate::notices::Notices;
 use crate::one_way::SegmentQueue;
 use crate::silent::Silent;
 use crate::stamp::Sessions;
@@ -74,7 +75,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(config: &Config, sockets: Vec<Bound>) -> Result<Self, Error> {
+    pub(crate) fn new(config: &Config, sockets: Vec<Bound>, notices: Notices) -> Result<Self, Error> {
         let cannot =
             |e: io::Error| Error::new(format!("cannot wait for network events: {e}; see `ulimit -n`"));
         let poll = Poll::new().map_err(cannot)?;
@@ -105,7 +106,7 @@ impl Server {
             max_connections,
             unfinished: Vec::new(),
             shared: Shared::new(Clock::new(identity)),
-            flows: Flows::new(),
+            flows: Flows::new(notices),
             pause_clock: config.pause_clock,
             stamp: Sessions::new(config.stamp),
             datagrams: Datagrams::new(

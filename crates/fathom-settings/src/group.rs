@@ -1,6 +1,7 @@
 //! One set of settings: what is set, where, and how more is written beside it.
 
 use crate::place::{Edit, Places, Wrong};
+use crate::placeholder::Dialect;
 use std::ops::Range;
 
 /// A setting as a file has it.
@@ -114,6 +115,8 @@ pub(crate) struct Written {
     pub(crate) instead: bool,
     /// It comes between others on their line.
     pub(crate) within: bool,
+    /// The setting.
+    pub(crate) name: &'static str,
     pub(crate) text: String,
 }
 
@@ -138,28 +141,32 @@ impl Group {
     pub(crate) fn write(
         &self,
         places: &Places<'_>,
+        dialect: Dialect,
         all: &[(&'static str, Option<usize>, String)],
     ) -> (Vec<Written>, Vec<Edit>) {
-        let (mut written, mut edits, mut added) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut written, mut edits, mut added, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (style, prefix) = match &self.insert {
             Insert::Before { style, prefix, .. } => (*style, prefix.as_str()),
             Insert::Inside { .. } => (Style::Json, ""),
             Insert::Piece { .. } | Insert::Nowhere => (Style::Equals, ""),
         };
-        for (name, entry, value) in all {
+        for &(name, entry, ref value) in all {
             if let Some(entry) = entry.and_then(|at| self.entries.get(at)) {
-                let text = style.spell(&format!("{}{}", entry.lead, entry.key), value);
-                written.push(Written { at: entry.key_at, instead: true, within: false, text });
-                edits.push(Edit { span: entry.span.clone(), text: value.clone() });
+                let (span, shown) = entry.replaced(dialect, value);
+                let text = style.spell(&format!("{}{}", entry.lead, entry.key), &shown);
+                written.push(Written { at: entry.key_at, instead: true, within: false, name, text });
+                edits.push(Edit { span, text: value.clone() });
             } else {
-                let name = if self.kebab { kebab(name) } else { (*name).to_owned() };
+                names.push(name);
+                let name = if self.kebab { kebab(name) } else { name.to_owned() };
                 added.push(style.spell(&format!("{prefix}{name}"), value));
             }
         }
         if let Some(Added { edit, within }) = self.add(places, &mut added) {
             let at = edit.span.start;
             edits.push(edit);
-            written.extend(added.into_iter().map(|text| Written { at, instead: false, within, text }));
+            let added = names.into_iter().zip(added);
+            written.extend(added.map(|(name, text)| Written { at, instead: false, within, name, text }));
         }
         (written, edits)
     }

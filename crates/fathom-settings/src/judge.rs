@@ -4,8 +4,10 @@ use crate::group::{Flavour, Group, Written};
 use crate::library::{Library, Remedy, Values};
 use crate::limits::Limits;
 use crate::place::{Edit, Places, Position, Wrong};
-use crate::unit::{SUFFIXES, Unit, exactly};
+use crate::placeholder::{Dialect, is_filled_in};
+use crate::unit::{SUFFIXES, Unit};
 use crate::version::Version;
+use crate::why::why;
 use fathom_core::limits::Limit;
 use std::collections::BTreeMap;
 
@@ -18,6 +20,8 @@ pub struct Write {
     pub instead: bool,
     /// It is added between others on their line, not as a line of its own.
     pub within: bool,
+    /// The version since which the setting exists, where the user names none.
+    pub since: Option<Version>,
     /// The line, with the comma that stands behind it where others follow within braces; of a connection string or a URL the part of it, because the rest may hold a password.
     pub text: String,
 }
@@ -59,6 +63,8 @@ pub(crate) struct Judged {
     pub(crate) wrongs: Vec<Wrong>,
     /// Writes what all judgements advise.
     pub(crate) edits: Vec<Edit>,
+    /// What cannot be known of it.
+    pub(crate) notes: Vec<String>,
 }
 
 /// What a group sets: the value and the entry of each setting.
@@ -77,9 +83,12 @@ pub(crate) fn group(
     places: &Places<'_>,
 ) -> Judged {
     let mut wrongs = Vec::new();
+    let dialect = dialect(library);
     let set = read(library, group, version, &mut wrongs);
     wrongs.extend(group.wrongs.iter().map(|wrong| Wrong { at: wrong.at, what: wrong.what.clone() }));
-    let versions = version.map_or_else(|| library.versions(), |version| vec![version]);
+    // Who sets a setting has a version that knows it.
+    let is_set = |name: &str| set.entries.contains_key(name);
+    let versions = version.map_or_else(|| library.versions(is_set), |version| vec![version]);
     let of = |version| Values { library, set: set.values.clone(), version, flavour: group.flavour };
     let all: Vec<Values<'_>> = versions.into_iter().map(of).collect();
     for (name, what) in all.iter().flat_map(|values| (library.contradictions)(values)) {
@@ -87,15 +96,14 @@ pub(crate) fn group(
         wrongs.push(Wrong { at: entry.map_or(group.at, |entry| entry.key_at), what });
     }
     // Asked for by name, a version that lacks a setting is one that refuses it.
-    for (name, since) in
-        library.newer.iter().filter(|(_, since)| version.is_some_and(|version| version < *since))
-    {
-        if let Some(entry) = set.entries.get(name).and_then(|at| group.entries.get(*at)) {
-            let what = format!("{} has {name} since {since}", library.name);
+    for newer in library.newer.iter().filter(|newer| version.is_some_and(|version| version < newer.since)) {
+        if let Some(entry) = set.entries.get(newer.name).and_then(|at| group.entries.get(*at)) {
+            let what = format!("{} has {} since {}", library.name, newer.name, newer.since);
             wrongs.push(Wrong { at: entry.key_at, what });
         }
     }
-    let remedies = remedies(group, &set, &all, limits);
+    let remedies = remedies(group, &set, &all, version.is_some(), limits);
+    let since = |name: &str| library.since(name).filter(|_| version.is_none() && !is_set(name));
     let judged = limits.all().filter(|(limit, _)| *limit == Limit::Idle || library.age_by.is_some());
     let lines = |remedy: &Remedy| -> Vec<_> {
         let line = |(name, value): &(&'static str, i64)| {
@@ -107,14 +115,15 @@ pub(crate) fn group(
         let mut judgement = judge(group, &set, &all, limit, limit_ns, places);
         if judgement.loses {
             judgement.cost = Some(library.cost.to_owned()).filter(|_| limit == Limit::Idle);
-            let (written, _) = group.write(places, &lines(&remedies.against(limit, limit_ns)));
+            let (written, _) = group.write(places, dialect, &lines(&remedies.against(limit, limit_ns)));
             judgement.otherwise = written.is_empty().then(|| otherwise(group, &all, limit, limit_ns));
             judgement.write = written
                 .into_iter()
-                .map(|Written { at, instead, within, text }| Write {
+                .map(|Written { at, instead, within, name, text }| Write {
                     at: places.of(at),
                     instead,
                     within,
+                    since: since(name).map(|newer| newer.since),
                     text,
                 })
                 .collect();
@@ -122,8 +131,21 @@ pub(crate) fn group(
         judgement
     });
     let judgements = judgements.collect();
-    let edits = group.write(places, &lines(&remedies.all())).1;
-    Judged { judgements, wrongs, edits }
+    let edits = group.write(places, dialect, &lines(&remedies.all())).1;
+    let notes = set.entries.iter().filter_map(|(name, at)| {
+        let entry = group.entries.get(*at).filter(|entry| is_filled_in(&entry.value))?;
+        let line = places.of(entry.key_at).line;
+        entry.known(dialect)?;
+        Some(format!(
+            "line {line}: {name} is filled in from elsewhere, and judged by the default that stands there"
+        ))
+    });
+    Judged { judgements, wrongs, edits, notes: notes.collect() }
+}
+
+/// How placeholders are written in its files.
+fn dialect(library: &Library) -> Dialect {
+    if library.name == "HikariCP" { Dialect::Spring } else { Dialect::Shell }
 }
 
 /// What to do against a limit where no line can be written.
@@ -132,7 +154,7 @@ fn otherwise(group: &Group, all: &[Values<'_>], limit: Limit, limit_ns: u64) -> 
     let index = usize::from(limit == Limit::Age);
     let (elsewhere, too_short) = (library.elsewhere[index], library.too_short[index]);
     let main = if limit == Limit::Idle { library.idle_by } else { library.age_by.unwrap_or_default() };
-    match first_that_holds(all, limit, limit_ns, &|_| true) {
+    match first_that_holds(all, limit, limit_ns, false, &|_| true) {
         None if !too_short.is_empty() => {
             format!("no {main} that {} takes is short enough {too_short}", library.name)
         }
@@ -167,7 +189,7 @@ fn read(library: &'static Library, group: &Group, version: Option<Version>, wron
             continue;
         };
         // The time of a variable that stands for it, or that something fills in later.
-        if entry.value.contains("${") || entry.value.contains("%(") || entry.value.starts_with('%') {
+        let Some(known) = entry.known(dialect(library)) else {
             set.entries.insert(key.name, index);
             wrongs.push(Wrong {
                 at: entry.key_at,
@@ -177,13 +199,13 @@ fn read(library: &'static Library, group: &Group, version: Option<Version>, wron
                 ),
             });
             continue;
-        }
+        };
         let unit = match (key.unit, group.flavour) {
             (Unit::MillisOrSuffix, Flavour::Own) if suffixes => Unit::MillisOrSuffix,
             (Unit::MillisOrSuffix, _) => Unit::Millis,
             (unit, _) => unit,
         };
-        match unit.read(&entry.value) {
+        match unit.read(known) {
             Ok(value) => {
                 if set.entries.contains_key(key.name) {
                     let what = format!("{} is set twice; the last one counts", key.name);
@@ -254,7 +276,13 @@ impl Remedies<'_> {
 }
 
 /// What to write: for both limits such that each holds when both are written.
-fn remedies<'a>(group: &Group, set: &Set, all: &[Values<'a>], limits: &Limits) -> Remedies<'a> {
+fn remedies<'a>(
+    group: &Group,
+    set: &Set,
+    all: &[Values<'a>],
+    is_named: bool,
+    limits: &Limits,
+) -> Remedies<'a> {
     let can_be_written = |name: &'static str| group.may_add(name) || set.entries.contains_key(name);
     let mut remedies = Remedies { found: Vec::new(), after: all.to_vec() };
     // The second limit's remedy may undo the first's, which is then looked for again.
@@ -263,8 +291,8 @@ fn remedies<'a>(group: &Group, set: &Set, all: &[Values<'a>], limits: &Limits) -
             if !loses(&remedies.after, limit, limit_ns) {
                 continue;
             }
-            if let Some((remedy, after)) = first_that_holds(&remedies.after, limit, limit_ns, &can_be_written)
-            {
+            let found = first_that_holds(&remedies.after, limit, limit_ns, is_named, &can_be_written);
+            if let Some((remedy, after)) = found {
                 remedies.after = after;
                 remedies.found.push(Found { limit, remedy });
             }
@@ -273,11 +301,12 @@ fn remedies<'a>(group: &Group, set: &Set, all: &[Values<'a>], limits: &Limits) -
     remedies
 }
 
-/// The best remedy of settings that can be written, and what holds then.
+/// The best remedy of settings that can be written, and what holds then in the versions that have them.
 fn first_that_holds<'a>(
     now: &[Values<'a>],
     limit: Limit,
     limit_ns: u64,
+    is_named: bool,
     can_be_written: &dyn Fn(&'static str) -> bool,
 ) -> Option<(Remedy, Vec<Values<'a>>)> {
     let library = now.first()?.library;
@@ -292,14 +321,15 @@ fn first_that_holds<'a>(
     for remedy in now.iter().flat_map(|values| remedies(values, limit_as_ns)) {
         let fits = remedy.iter().all(|(name, value)| {
             let unit = unit(library, name);
-            let known = now.iter().all(|values| values.has(name));
+            let advised = is_named || library.since(name).is_none_or(|newer| !newer.only_named);
             // It must read back as what was meant.
-            known && unit.read(&unit.spell(*value)) == Ok(*value) && can_be_written(name)
+            advised && unit.read(&unit.spell(*value)) == Ok(*value) && can_be_written(name)
         });
-        if !fits {
+        let has = |values: &&Values<'_>| remedy.iter().all(|(name, _)| values.has(name));
+        let mut after: Vec<_> = now.iter().filter(has).cloned().collect();
+        if !fits || after.is_empty() {
             continue;
         }
-        let mut after = now.to_vec();
         for values in &mut after {
             values.set.extend(remedy.iter().copied());
         }
@@ -351,6 +381,8 @@ fn judge(
     let by = library.keys.iter().map(|key| key.name).find(|name| *name == longest.by);
     let blamed = match by {
         Some(by) if !loses || (set.entries.contains_key(by) && !set.entries.contains_key(main)) => by,
+        // None of these versions has the setting that should bound it.
+        Some(by) if all.iter().all(|values| !values.has(main)) => by,
         _ => main,
     };
     let entry = set.entries.get(blamed).and_then(|at| group.entries.get(*at));
@@ -360,6 +392,11 @@ fn judge(
         (Some(key), None) if set.entries.contains_key(blamed) => {
             // What stands there is no number, or is filled in from elsewhere: a fault says so.
             (format!("not known, judged as its default of {}", defaults(key, all).0), Vec::new())
+        }
+        (Some(key), None) if all.iter().all(|values| !values.has(key.name)) => {
+            let since =
+                library.since(key.name).map_or_else(String::new, |newer| format!(" before {}", newer.since));
+            (format!("there is no such setting{since}"), Vec::new())
         }
         (Some(key), None) => defaults(key, all),
         (None, _) => ("there is no such setting".to_owned(), Vec::new()),
@@ -377,7 +414,7 @@ fn judge(
         setting: blamed.to_owned(),
         value,
         default,
-        why: why(limit, longest.ns, longest.by, limit_ns, loses),
+        why: why(limit, longest, limit_ns, loses),
         cost: None,
         write: Vec::new(),
         otherwise: None,
@@ -403,31 +440,4 @@ fn defaults(key: &crate::library::Key, all: &[Values<'_>]) -> (String, Vec<Strin
     });
     let words = words.collect::<Vec<_>>().join(", ");
     (words, held.iter().map(|index| key.defaults[*index].source.to_owned()).collect())
-}
-
-fn why(limit: Limit, ns: Option<i64>, by: &str, limit_ns: u64, loses: bool) -> String {
-    let limit_in_words = exactly(limit_ns);
-    let longest = ns.map(|ns| exactly(u64::try_from(ns).unwrap_or(0)));
-    match (limit, loses, longest) {
-        (Limit::Idle, true, Some(longest)) => {
-            format!("a connection may be idle for {longest} ({by}), and dies after {limit_in_words}")
-        }
-        (Limit::Idle, true, None) => {
-            format!("a connection may be idle without end, and dies after {limit_in_words}")
-        }
-        (Limit::Idle, false, longest) => {
-            let longest = longest.unwrap_or_default();
-            format!("no connection is idle for longer than {longest} ({by}), which is below {limit_in_words}")
-        }
-        (Limit::Age, true, Some(longest)) => {
-            format!("a connection may become {longest} old ({by}), and ends at {limit_in_words}")
-        }
-        (Limit::Age, true, None) => {
-            format!("a connection may become any age, and ends at {limit_in_words}")
-        }
-        (Limit::Age, false, longest) => {
-            let longest = longest.unwrap_or_default();
-            format!("no connection becomes older than {longest} ({by}), which is below {limit_in_words}")
-        }
-    }
 }

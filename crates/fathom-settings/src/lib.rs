@@ -19,11 +19,13 @@ mod kind;
 mod library;
 mod limits;
 mod place;
+mod placeholder;
 mod recognise;
 mod report;
 mod syntax;
 mod unit;
 mod version;
+mod why;
 
 pub use apply::apply;
 pub use judge::{Judgement, Write};
@@ -99,7 +101,7 @@ pub fn check(
     };
     let places = place::Places::new(text);
     match recognised(name, text, kind) {
-        Ok((document, found)) => judged(document, found, kind.is_some(), version, limits, &places),
+        Ok((document, found)) => judged(name, document, found, kind.is_some(), version, limits, &places),
         Err(wrongs) => {
             let faults = wrongs.iter().map(|wrong| places.fault(wrong)).collect();
             Report { kind, faults, ..Report::default() }
@@ -132,7 +134,13 @@ fn recognised<'a>(
     }
 }
 
+/// Whether a file is one of Spring's for a profile: `application-prod.yml`.
+fn is_of_a_profile(name: &str) -> bool {
+    name.rsplit(['/', '\\']).next().is_some_and(|file| file.starts_with("application-"))
+}
+
 fn judged(
+    name: &str,
     document: syntax::Document<'_>,
     kind: Kind,
     forced: bool,
@@ -153,6 +161,7 @@ fn judged(
         report.judgements.extend(judged.judgements);
         report.edits.extend(judged.edits);
         wrongs.extend(judged.wrongs);
+        report.notes.extend(judged.notes);
     }
     if !document.by_name {
         let format = document.format;
@@ -164,6 +173,9 @@ fn judged(
                 library.name
             )
         });
+    }
+    if kind == Kind::Hikari && is_of_a_profile(name) {
+        report.notes.push("Spring lays this file over application.yml or application.properties, which is not judged with it: what that sets counts here too".to_owned());
     }
     report.notes.extend(library.notes.iter().map(|note| (*note).to_owned()));
     wrongs.sort_by(|a, b| (a.at, &a.what).cmp(&(b.at, &b.what)));

@@ -41,6 +41,7 @@ pub struct Edit {
 }
 
 /// As [`Fault`], by the byte.
+#[derive(Clone)]
 pub(crate) struct Wrong {
     pub(crate) at: usize,
     pub(crate) what: String,

@@ -42,6 +42,12 @@ pub fn text(file: &str, report: &Report, coloured: bool) -> String {
             let column = if line.within { format!(", column {}", line.at.column) } else { String::new() };
             // What stands before the last part of a name is the file's.
             let _ = writeln!(out, "  {how} in line {}{column}: {}", line.at.line, cleaned(&line.text));
+            if let Some(since) = line.since {
+                let _ = writeln!(
+                    out,
+                    "  {library} has that setting since {since} (--library-version says which one you have)"
+                );
+            }
         }
         for words in judgement.otherwise.iter().chain(&judgement.cost) {
             let _ = writeln!(out, "  {words}");
@@ -64,7 +70,7 @@ fn in_words(limit: Limit) -> &'static str {
 pub fn json(file: &str, report: &Report) -> Value {
     let judgements = report.judgements.iter().map(|judgement| {
         let write = judgement.write.iter().map(|line| {
-            json!({"line": line.at.line, "column": line.at.column, "instead": line.instead, "within": line.within, "text": line.text})
+            json!({"line": line.at.line, "column": line.at.column, "instead": line.instead, "within": line.within, "since": line.since.map(|version| version.to_string()), "text": line.text})
         });
         json!({
             "line": judgement.at.line,

@@ -14,6 +14,7 @@
 
 pub mod frame;
 pub mod message;
+pub mod notice;
 pub mod one_way;
 pub mod pattern;
 pub mod question;
@@ -24,6 +25,7 @@ pub mod stamp;
 
 pub use frame::{HEADER_LEN, IDENTITY_MOST, Identity, MAX_LEN, ReflectorStamps, identity_of, is_same_place};
 pub use message::{Checker, Integrity, Key};
+pub use notice::Announced;
 pub use one_way::{OneWay, Sieve};
 pub use question::{About, Answer, Failure, Introduction, Question, Reply, Standing};
 pub use secret::Secret;

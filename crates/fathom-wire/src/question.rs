@@ -1,4 +1,5 @@
-//! The control questions and their answers: "what did you last receive on this connection, and when", and "who are you".
+//! The control questions and their answers: "what did you last receive on this connection, and when", "who are you", and "which
+//! maintenance is announced to your host".
 //!
 //! It is a frame of kind 1 (see [`crate::frame`]) of exactly [`HEADER_LEN`] bytes, so that a plain RFC 862 server
 //! echoes it like any other bytes, and the answer is as long as the question: nothing is amplified.
@@ -20,6 +21,9 @@
 //!  60      4   check          reflector   CRC-32 of bytes 32..60
 //! ```
 //!
+//! The third question, "which maintenance is announced to your host", is a "who are you" about connection FF FF FF FF, which no
+//! recording has; its answer is [`crate::notice`]'s. A reflector that does not know it says who it is.
+//!
 //! A reflector that does not know "who are you" takes it for the other question and answers that. One that does writes
 //!
 //! ```text
@@ -39,10 +43,13 @@ use crate::frame::{
     Damaged, HEADER_LEN, IDENTITY_LEN, KIND_QUESTION, decode_head, encode_head, is_sealed, seal, u32_at,
     u64_at,
 };
+use crate::notice::{self, Announced, FLAG_NOTICE};
 
 const FLAG_ANSWERED: u16 = 1;
 const FLAG_INTRODUCTION: u16 = 1 << 15;
 const WHO_ARE_YOU: u64 = 1 << 63;
+/// Asked who it is about this connection, a reflector says what is announced to its host.
+const NOTICES: u32 = u32::MAX;
 const NOT_TOLD: u32 = u32::MAX;
 const UNACKED_NOT_TOLD: u16 = u16::MAX;
 
@@ -66,6 +73,8 @@ pub enum About {
     Connection,
     /// Who answers, and how the connection looks there.
     Reflector,
+    /// Which maintenance is announced to its host. The question's connection is all ones.
+    Notices,
 }
 
 /// Who answers. Times are told as how long ago they were, so that no clock needs to be compared.
@@ -107,6 +116,8 @@ pub enum Reply {
     Connection(Answer),
     /// About itself.
     Reflector(Introduction),
+    /// About maintenance of its host: what is announced, if anything is.
+    Notice(Option<Announced>),
 }
 
 /// How a connection stands with the reflector.
@@ -148,11 +159,12 @@ impl Question {
     /// The whole frame, the reflector's part empty.
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut out = [0; HEADER_LEN];
-        let number = match self.about {
-            About::Connection => self.number,
-            About::Reflector => self.number | WHO_ARE_YOU,
+        let (connection, number) = match self.about {
+            About::Connection => (self.connection, self.number),
+            About::Reflector => (self.connection, self.number | WHO_ARE_YOU),
+            About::Notices => (NOTICES, self.number | WHO_ARE_YOU),
         };
-        let head = encode_head(KIND_QUESTION, HEADER_LEN as u32, self.connection, number, self.session);
+        let head = encode_head(KIND_QUESTION, HEADER_LEN as u32, connection, number, self.session);
         out[..IDENTITY_LEN].copy_from_slice(&head);
         out
     }
@@ -165,7 +177,11 @@ impl Question {
     /// Reads the first half; `None` where these bytes are not the start of a question of this version.
     pub fn decode(bytes: &[u8; IDENTITY_LEN]) -> Option<Self> {
         let (length, connection, number, session) = decode_head(KIND_QUESTION, bytes)?;
-        let about = if number & WHO_ARE_YOU == 0 { About::Connection } else { About::Reflector };
+        let about = match (number & WHO_ARE_YOU, connection) {
+            (0, _) => About::Connection,
+            (_, NOTICES) => About::Notices,
+            _ => About::Reflector,
+        };
         let number = number & !WHO_ARE_YOU;
         (length as usize == HEADER_LEN).then_some(Self { session, connection, number, about })
     }
@@ -272,6 +288,7 @@ impl Reply {
         match self {
             Self::Connection(answer) => answer.encode(),
             Self::Reflector(introduction) => introduction.encode(),
+            Self::Notice(announced) => notice::encode(announced.as_ref()),
         }
     }
 
@@ -281,6 +298,9 @@ impl Reply {
         let flags = u32_at(bytes, 24) as u16;
         if flags & FLAG_INTRODUCTION == 0 {
             return Ok(Answer::decode(bytes)?.map(Self::Connection));
+        }
+        if flags & FLAG_NOTICE != 0 {
+            return notice::decode(bytes).map(|announced| Some(Self::Notice(announced)));
         }
         if flags & FLAG_ANSWERED == 0 || !is_sealed(bytes) {
             return Err(Damaged);
@@ -388,7 +408,7 @@ mod tests {
     proptest! {
         #[test]
         fn questions_and_answers_survive_the_wire(
-            session: u32, connection: u32, number in 0..WHO_ARE_YOU, itself: bool, answer in answer(), introduction in introduction(),
+            session: u32, connection in 0..NOTICES, number in 0..WHO_ARE_YOU, itself: bool, answer in answer(), introduction in introduction(),
         ) {
             let about = if itself { About::Reflector } else { About::Connection };
             let question = Question { session, connection, number, about };

@@ -36,6 +36,12 @@ impl Silence {
         FLAG | (spans << ORDINAL_BITS) | (ordinal % (1 << ORDINAL_BITS))
     }
 
+    /// From and to, by the clock that says `now_ns`.
+    pub fn span(self, now_ns: u64) -> (u64, u64) {
+        let before = |ago_ms: u32| now_ns.saturating_sub(u64::from(ago_ms) * 1_000_000);
+        (before(self.from_ago_ms), before(self.to_ago_ms))
+    }
+
     /// The silence in a question's number, if one stands in it.
     pub fn in_number(number: u64) -> Option<Self> {
         let part = |shift: u32| (number >> shift) as u32 % (1 << BITS);
@@ -70,9 +76,8 @@ impl LongPauses {
     /// about, the latest. How many ms ago it ended, and how many it lasted.
     pub fn told(&self, now_ns: u64, silence: Option<Silence>) -> Option<(u32, u32)> {
         let (began, ended) = match silence {
-            Some(Silence { from_ago_ms, to_ago_ms }) => {
-                let before = |ago_ms: u32| now_ns.saturating_sub(u64::from(ago_ms) * 1_000_000);
-                let (from, to) = (before(from_ago_ms), before(to_ago_ms));
+            Some(silence) => {
+                let (from, to) = silence.span(now_ns);
                 let covers =
                     |(began, ended): &(u64, u64)| (*ended).min(to).saturating_sub((*began).max(from));
                 *self.latest.iter().filter(|pause| covers(pause) > 0).max_by_key(|pause| covers(pause))?

@@ -39,6 +39,11 @@ def analysed(directory, result=None, mode="tcp-idle-limit"):
     [
         ({"verdict": "found", "survived": end(240), "died": end(244)}, "idle", "idle limit between"),
         ({"verdict": "found", "died": end(0.4)}, "idle", "idle limit below"),
+        (
+            {"verdict": "found", "survived": end(6), "died": end(10), "dies_from_ns": 7 * SECOND},
+            "idle",
+            "idle limit is a band: safe up to 6.00 s, dead from 10.0 s on",
+        ),
         ({"verdict": "not_found", "survived": end(600)}, "idle", "no idle limit up to"),
         (
             {"verdict": "found", "survived": end(9, "age_ns"), "died": end(10, "age_ns")},
@@ -91,7 +96,7 @@ def test_what_a_search_found_is_a_finding(tmp_path, result, mode, words):
         name for name in ("survived", "died") if isinstance((result or {}).get(name, {}).get("hits"), int)
     ]
     unclear = "unclear" if "strays" in (result or {}) else "not answered"
-    others = [unclear] if "dies_from_ns" in (result or {}) else []
+    others = [unclear] if (result or {}).get("verdict") == "unclear" else []
     assert [fact.code for fact in finding.facts] == [f"limit {name}" for name in ends + others]
     told = render.evidence(finding)
     assert all("3 of 3 connections" in text for text in told[: len(ends)])

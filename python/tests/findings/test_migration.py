@@ -8,7 +8,9 @@ import pytest
 from fathometer.dataset import open_recordings
 from fathometer.findings import render
 from fathometer.findings.analyse import analyse
+from support.ends import opened
 from support.programs import ROOT, fathom
+from support.recordings import START, lognormal_ns, write
 
 PRESET = ROOT / "scenarios" / "azure-live-migration.toml"
 
@@ -89,3 +91,63 @@ def test_migration_needs_both_standstill_and_redirect(tmp_path, old, new):
         text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(dropped))
     incidents, _ = simulated(tmp_path, text)
     assert [i.kind for i in incidents if i.kind in {"migration", "pause then loss"}] == []
+
+
+SECOND = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("host", "is_migration"), [("local", False), ("other", False), ("remote", True), (None, False)]
+)
+def test_notice_explains_only_its_host(tmp_path, host, is_migration):
+    """A notice for the probe's machine and a stopped reflector were "the reflector's host was migrated live: the
+    cloud announced it".
+    """
+    at = START + 60 * SECOND
+    named = {} if host is None else {"host": host}
+    notice = {
+        "kind": "maintenance",
+        "cloud": "azure",
+        "what": "Freeze",
+        "state": "started",
+        "not_before": "2025-03-20T00:01:00Z",
+        "notice": {},
+        **named,
+    }
+    events = [
+        opened(0, START),
+        {"at_ns": at - SECOND, **notice},
+        {
+            "at_ns": at + SECOND // 2,
+            "kind": "stall.began",
+            "connection": 0,
+            "seq": 60,
+            "outstanding": 1,
+            "threshold_ns": SECOND // 2,
+        },
+        {
+            "at_ns": at + 3 * SECOND,
+            "kind": "stall.ended",
+            "connection": 0,
+            "duration_ns": 3 * SECOND,
+            "samples": 3,
+            "recovered": True,
+        },
+        {"at_ns": at + 3 * SECOND, "kind": "pause", "host": "remote", "duration_ns": 3 * SECOND},
+        {
+            "at_ns": at + 3 * SECOND,
+            "kind": "connection.explained",
+            "connection": 0,
+            "about": "stall",
+            "verdict": "peer_paused",
+            "because": ["the reflector says so"],
+            "fresh": "echoed",
+        },
+    ]
+    write(tmp_path / "run", lognormal_ns(1, 120), label="path", events=events)
+    analysis = analyse(open_recordings([tmp_path]))
+    told = [render.incident(i) for i in analysis.incidents]
+    assert any("was migrated live" in t and "the cloud announced it" in t for t in told) == is_migration, told
+    stalls = [render.statement(f) for f in analysis.findings if f.kind == "stall"]
+    assert any("announced to the reflector's host" in s for s in stalls) == is_migration, stalls
+    assert is_migration or not any("maintenance that was announced" in s for s in stalls), stalls

@@ -261,6 +261,10 @@ pub enum EventKind {
     /// A cloud announced maintenance, or what it announced changed.
     #[serde(rename = "maintenance")]
     Maintenance {
+        /// Whose: `local` (this host's, which recordings do not say), `remote` (the reflector's, which it passed on) or `other`
+        /// (of machines that neither is known to be).
+        #[serde(default = "super::modes::local", skip_serializing_if = "super::modes::is_local")]
+        host: String,
         /// `azure`, `aws` or `gcp`.
         cloud: String,
         /// The cloud's name for the notice, where it gives one.

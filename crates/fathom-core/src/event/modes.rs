@@ -8,3 +8,13 @@ pub const PROBING_FAILED: &str =
 pub(super) fn remote() -> String {
     "remote".to_owned()
 }
+
+/// Whose a notice is where a recording does not say.
+pub(super) fn local() -> String {
+    "local".to_owned()
+}
+
+#[expect(clippy::ptr_arg, reason = "as serde calls it")]
+pub(super) fn is_local(host: &String) -> bool {
+    host == "local"
+}

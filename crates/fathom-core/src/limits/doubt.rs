@@ -5,8 +5,8 @@
 //! connections that outlived it. One of fifty may have died below it: of more, some have a limit of their own that is shorter.
 //! And deaths must be more frequent beyond the bracket than just below it, by Fisher's exact test (one side, 1 in 1,000):
 //! connections that die by chance, or have limits of their own, die as often on both sides. How often they are called a limit
-//! all the same is counted in virtual time (`limits::by_chance`). Where the shorter end is tried once more, and as many
-//! die there as lived, something ended what was idle at one moment, or the limit is none of one length.
+//! all the same is counted in virtual time (`limits::by_chance`). Where more than one of nine die at the shorter end, which is tried again,
+//! something ended what was idle at one moment, or the limit is none of one length: a `band`, perhaps.
 //!
 //! That there is no limit is said, too, where no more than one connection of fifty died.
 
@@ -36,15 +36,18 @@ pub(super) fn doubt(cohorts: &[Cohort], bracket: Bracket) -> Option<Doubt> {
     let judged = cohorts.iter().map(Cohort::judged).sum();
     let deaths = || cohorts.iter().flat_map(|cohort| &cohort.died);
     let low = Low::of(cohorts, bracket);
-    let strays: usize =
-        cohorts.iter().map(|c| c.died.iter().filter(|died| low.contradicts(c, died)).count()).sum();
-    let strays = strays as u32;
+    let strays = low.strays(cohorts);
     let alike = |(_, high_ns)| Sides::of(cohorts, low, high_ns).are_alike(strays);
     let contradicted = strays * FEW > judged || low.is_refuted(cohorts) || bracket.died.is_some_and(alike);
     let from_ns = deaths().map(|died| died.most_ns).min().filter(|_| contradicted)?;
     let survived = cohorts.iter().filter(|cohort| cohort.survived > 0).map(|cohort| cohort.least_ns);
     let survived_ns = survived.max().unwrap_or(0);
     Some(Doubt { from_ns, died: deaths().count() as u32, judged, survived_ns })
+}
+
+/// Whether a connection died of idleness that is said to be survived, though so few did that the claim stands.
+pub(super) fn has_strays(cohorts: &[Cohort], bracket: Bracket) -> bool {
+    Low::of(cohorts, bracket).strays(cohorts) > 0
 }
 
 /// Idleness that most survived.
@@ -72,13 +75,21 @@ impl Low {
         died.asked_ns <= self.asked_ns + late_ns || died.most_ns <= self.least_ns
     }
 
-    /// Whether most did not survive it when it was tried once more.
+    /// How many died of it, or of less.
+    fn strays(self, cohorts: &[Cohort]) -> u32 {
+        let died = |cohort: &Cohort| cohort.died.iter().filter(|died| self.contradicts(cohort, died)).count();
+        cohorts.iter().map(died).sum::<usize>() as u32
+    }
+
+    /// Whether more than one of nine did not survive it: at another moment, perhaps. The request of a single one may have been
+    /// lost, and have come too late when it was sent again.
     fn is_refuted(self, cohorts: &[Cohort]) -> bool {
         let alike = || cohorts.iter().filter(|cohort| cohort.length_ns == self.planned);
         let survived: u32 = alike().map(|cohort| cohort.survived).sum();
         let died =
             alike().flat_map(|cohort| cohort.died.iter().filter(|died| self.contradicts(cohort, died)));
-        survived > 0 && died.count() as u32 >= survived
+        let died = died.count() as u32;
+        died > 1 && died * 8 > survived
     }
 
     /// Whether one that survived was idle for longer.

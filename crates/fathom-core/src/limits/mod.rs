@@ -9,6 +9,7 @@
 //!         -> links      all connections, and what is told of them; -> flow one: opened, spoken on once, idle, asked once
 //!     outcome           what it means: the bracket, how they died and by whose hand
 //!         -> doubt      whether what became of them is one limit, or none; or neither
+//!         -> band       of what is no one limit: below which length all lived, above which all died
 //!         -> unanswered requests that were acknowledged and not answered are claimed to be no limit
 //! ```
 //!
@@ -32,6 +33,7 @@
 
 mod age;
 mod any;
+mod band;
 mod ceiling;
 mod cohort;
 mod doubt;

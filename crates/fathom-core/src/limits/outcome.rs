@@ -1,6 +1,7 @@
 //! What a search found, and what it means.
 
 use super::age::{Life, died_and_became};
+use super::band::Band;
 use super::cohort::{Bracket, Cohort};
 use super::doubt::{Doubt, FEW, doubt};
 use super::share::wilson;
@@ -119,7 +120,7 @@ pub struct Outcome {
     /// Deaths of single connections at lengths that most survived; where it is unclear, all.
     pub strays: u32,
     /// The shortest idleness, or the lowest age, of which a connection died, in ns, where they contradict both a limit and that
-    /// there is none. Absent: they do not.
+    /// there is none; beside both ends those are of a band. Absent: they do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dies_from_ns: Option<u64>,
     /// What happened besides.
@@ -144,6 +145,13 @@ impl Row {
     }
 }
 
+/// The ends that are claimed: of a band where no one limit explains what died.
+pub(super) fn claimed(cohorts: &[Cohort]) -> Bracket {
+    let bracket = Bracket::of(cohorts);
+    let band = doubt(cohorts, bracket).and_then(|_| Band::of(cohorts));
+    band.map_or(bracket, |band| band.ends)
+}
+
 fn end(idle_ns: u64, hits: u32, of: u32) -> End {
     End { idle_ns, hits, of, share_95: wilson(hits, of) }
 }
@@ -151,8 +159,9 @@ fn end(idle_ns: u64, hits: u32, of: u32) -> End {
 impl Outcome {
     /// What the cohorts tell; what they do not is left as of a search that has just begun.
     pub(super) fn of(cohorts: &[Cohort], verdict: Verdict) -> Self {
-        let bracket = Bracket::of(cohorts);
-        let Bracket { survived, died } = bracket;
+        let doubt = doubt(cohorts, Bracket::of(cohorts));
+        let band = doubt.and_then(|_| Band::of(cohorts));
+        let Bracket { survived, died } = claimed(cohorts);
         let mut how = BTreeMap::new();
         // A length may have been tried several times: all that were idle for it count.
         let alike =
@@ -190,9 +199,11 @@ impl Outcome {
             died: died.map(|(at, ns)| {
                 let deaths = || alike(at).flat_map(|cohort| &cohort.died);
                 let most_ns = deaths().map(|died| died.most_ns).max().unwrap_or(ns);
+                // One of a band's upper end that was seen to end may have died of less than others lived.
+                let most_ns = if band.is_some() { most_ns.max(cohorts[at].length_ns) } else { most_ns };
                 end(most_ns, deaths().count() as u32, judged(at))
             }),
-            confirmed: false,
+            confirmed: band.is_some(),
             how,
             by: By::Unknown,
             up_to_ns: 0,
@@ -202,11 +213,11 @@ impl Outcome {
             opened: None,
             strays: all().filter(|died| died.most_ns <= survived_ns).count() as u32,
             meanwhile: Vec::new(),
-            dies_from_ns: None,
+            dies_from_ns: band.map(|band| band.first_ns),
             lengths,
             lives: Vec::new(),
         };
-        match doubt(cohorts, bracket) {
+        match doubt.filter(|_| band.is_none()) {
             Some(doubt) if verdict != Verdict::Failed => found.doubted(&doubt),
             _ => found,
         }
@@ -227,6 +238,11 @@ impl Outcome {
             dies_from_ns: Some(doubt.from_ns),
             ..self
         }
+    }
+
+    /// Whether the limit is a band: from the first death on some die and others live, up to its upper end.
+    pub fn is_band(&self) -> bool {
+        self.dies_from_ns.is_some() && self.died.is_some()
     }
 
     /// Whether connections died beside the limit, or though there is none, that are too many to be left aside.

@@ -19,6 +19,9 @@ const STEP: f64 = 0.04;
 pub(super) const BEGUN_ANEW_NS: u64 = 30 * S;
 /// From one reserve to the next, the lengths that they are for grow by this.
 const RESERVE_GROWS: f64 = 1.2;
+/// The connections of a reserve begin over so long, and this share of the length that it is for.
+const RESERVE_OVER_NS: u64 = 10 * S;
+const RESERVE_OVER: f64 = 0.011;
 /// From the end of a length until its connections are judged, with something to spare.
 pub(super) const JUDGED_AFTER_NS: u64 = 6 * S;
 /// A bracket is divided into at most so many parts in one round.
@@ -31,6 +34,8 @@ pub(super) const OTHERS: usize = 4;
 pub(super) struct Reserve {
     /// When its connections are to begin, in ns after the ladder.
     pub(super) after_ns: u64,
+    /// They begin evenly over so many ns: what looks for idle connections now and then finds some of them at other moments.
+    pub(super) over_ns: u64,
     /// It is for brackets below this length, in ns.
     pub(super) serves_ns: u64,
 }
@@ -70,6 +75,7 @@ pub(super) fn reserves(settings: &Settings, lengths: usize) -> Vec<Reserve> {
         .take_while(|_| settings.up_to_ns > BEGUN_ANEW_NS)
         .map(|serves| Reserve {
             after_ns: opening_ns + (serves * STEP) as u64 + JUDGED_AFTER_NS,
+            over_ns: RESERVE_OVER_NS + (serves * RESERVE_OVER) as u64,
             serves_ns: serves as u64,
         })
         .collect()
@@ -159,7 +165,8 @@ mod tests {
                 }
                 let known = opening(i + 1) + died + 4 * S;
                 let usable = reserves.iter().find(|r| known.saturating_sub(r.after_ns) < survived);
-                let after_ns = usable.expect("a reserve").after_ns;
+                let after_ns = usable.map(|r| r.after_ns + r.over_ns).expect("a reserve");
+                assert!(after_ns < known, "{survived}: its last connection begins after {after_ns}");
                 let over = after_ns + died + 10 * S;
                 assert!(over <= survived + survived / 10 + 60 * S, "{survived}: over after {over}");
             }

@@ -8,6 +8,7 @@ mod search;
 mod speaking;
 mod telling;
 
+use super::band;
 use super::cohort::{Bracket, Cohort};
 use super::flow::{Asked, Flow, OPENED_WITHIN_NS, Role, Stage};
 use super::guard::{PATIENCE_NS, control_every_ns};
@@ -69,6 +70,11 @@ pub struct Limits {
     rounds: u32,
     /// The cohorts from this one on are of those rounds.
     rounds_from: usize,
+    /// Rounds at the ends of a band, and where those were in the last one.
+    band_rounds: u32,
+    band: Option<band::Ends>,
+    /// The shorter end of a bracket that was tried at other moments, because connections died below it.
+    tried_low_ns: Option<u64>,
     /// Lengths were given up because shorter ones were died of.
     given_up: bool,
     /// So many of the cohorts are of an earlier search.
@@ -93,6 +99,9 @@ impl Limits {
             beginnings: 0,
             rounds: 0,
             rounds_from: usize::MAX,
+            band_rounds: 0,
+            band: None,
+            tried_low_ns: None,
             given_up: false,
             earlier: 0,
             verdict: Verdict::NotFound,
@@ -188,7 +197,7 @@ impl Limits {
         let found = self.links.told(Outcome::of(&self.cohorts, self.verdict));
         unanswered(Outcome {
             why: self.why.clone().or(found.why),
-            confirmed: self.is_repeated() && found.died.is_some(),
+            confirmed: (found.confirmed || self.is_repeated()) && found.died.is_some(),
             up_to_ns: self.settings.up_to_ns,
             keepalive_ns: self.settings.keepalive_ns,
             one_way: self.settings.one_way,

@@ -22,7 +22,7 @@ pub(super) fn unanswered(found: Outcome) -> Outcome {
         why: Some(not_answered(found.limit, died.idle_ns)),
         died: None,
         confirmed: false,
-        dies_from_ns: Some(died.idle_ns),
+        dies_from_ns: found.dies_from_ns.or(Some(died.idle_ns)),
         strays,
         ..found
     }
@@ -31,6 +31,6 @@ pub(super) fn unanswered(found: Outcome) -> Outcome {
 impl Outcome {
     /// Whether no limit of the path is claimed because requests were acknowledged and not answered.
     pub fn is_unanswered(&self) -> bool {
-        self.dies_from_ns.is_some() && self.how.contains_key(&Death::NotAnswered)
+        self.dies_from_ns.is_some() && self.died.is_none() && self.how.contains_key(&Death::NotAnswered)
     }
 }

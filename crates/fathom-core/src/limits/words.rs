@@ -26,6 +26,15 @@ impl Outcome {
         if let Some(why) = self.why.as_ref().filter(|_| self.verdict == Verdict::Unclear) {
             let _ = writeln!(out, "  why: {why}");
         }
+        let void: u64 = self.lengths.iter().map(|row| u64::from(row.void)).sum();
+        let judged: u64 = self.lengths.iter().map(|row| u64::from(row.survived + row.died)).sum();
+        if void > judged {
+            let _ = writeln!(
+                out,
+                "  most connections say nothing: {void} of {} could not be opened, or were asked while nothing was answered",
+                count(void + judged, "connection")
+            );
+        }
         for happened in &self.meanwhile {
             let _ =
                 writeln!(out, "  after {}: {}", duration(happened.after_ns), what_happened(&happened.what));
@@ -61,6 +70,7 @@ fn idle_ends(outcome: &Outcome) -> String {
     }
     if let Some(died) = &outcome.died {
         let _ = writeln!(out, "  died of  {} idle: {}", exact(died.idle_ns), of(died));
+        out += &band(outcome);
         out += &manner(outcome);
         if !outcome.confirmed {
             out += "  not repeated: there was no second set of connections to die at the same length\n";
@@ -77,6 +87,18 @@ fn idle_ends(outcome: &Outcome) -> String {
         };
     }
     out
+}
+
+/// Between the ends of a band.
+fn band(outcome: &Outcome) -> String {
+    let Some(from_ns) = outcome.dies_from_ns else { return String::new() };
+    let most = outcome.lengths.iter().find(|row| row.length_ns >= from_ns && row.died > row.survived);
+    let most =
+        most.map_or_else(String::new, |row| format!(", most of them from {} on", exact(row.length_ns)));
+    format!(
+        "  between the two some died and others lived, the first of {}{most}: something looks for idle connections now and then, or several instances have limits of their own\n",
+        exact(from_ns)
+    )
 }
 
 fn age_ends(outcome: &Outcome) -> String {
@@ -160,7 +182,7 @@ fn headline(target: &str, outcome: &Outcome) -> String {
         Verdict::Unclear => " (unclear: what is known so far)",
         _ => "",
     };
-    if let Some(from_ns) = outcome.dies_from_ns {
+    if let Some(from_ns) = outcome.dies_from_ns.filter(|_| outcome.died.is_none()) {
         let from = exact(from_ns);
         let died = if outcome.is_unanswered() {
             "requests were acknowledged and not answered"
@@ -171,6 +193,9 @@ fn headline(target: &str, outcome: &Outcome) -> String {
         return format!("{target}: {limit} unclear: {died} from {from} on{keepalive}{early}\n");
     }
     match ends {
+        (Some(low), Some(high)) if outcome.is_band() => {
+            format!("{target}: {limit} is a band: safe up to {low}, dead from {high} on{keepalive}{so_far}\n")
+        }
         (Some(low), Some(high)) => {
             format!("{target}: {limit} between {low} and {high}{keepalive}{so_far}\n")
         }

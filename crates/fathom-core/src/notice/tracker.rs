@@ -18,12 +18,19 @@ const MOVED_NS: i128 = 60_000_000_000;
 #[derive(Debug, Clone, Default)]
 pub struct Notices {
     known: Vec<(Cloud, Notice)>,
+    /// This machine's name, as notices have it.
+    machine: Option<String>,
 }
 
 impl Notices {
     /// Nothing has been announced.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What this machine is called in notices: those that name others alone are not its own.
+    pub fn machine_is(&mut self, name: Option<String>) {
+        self.machine = name;
     }
 
     /// Takes a cloud's document as it stands now; gives the `maintenance` events, in the document's order and what is
@@ -45,11 +52,11 @@ impl Notices {
             }
         }
         let mut events: Vec<EventKind> =
-            before.iter().map(|(_, gone)| told(cloud, gone, State::Gone)).collect();
+            before.iter().map(|(_, gone)| self.told(cloud, gone, State::Gone)).collect();
         for (was, now) in pairs {
             let tell = was.as_ref().is_none_or(|was| was.state != now.state || moved(was, &now));
             if tell {
-                events.push(told(cloud, &now, now.state));
+                events.push(self.told(cloud, &now, now.state));
             }
             // The start that was told last is the one to compare with, or a start could creep away unseen.
             let told_start = if tell { None } else { was.and_then(|was| was.not_before) };
@@ -57,6 +64,28 @@ impl Notices {
             self.known.push((cloud, Notice { not_before, ..now }));
         }
         events
+    }
+
+    /// Whose it is: where it names machines, and this one is known and not among them, that of others.
+    fn host(&self, notice: &Notice) -> &'static str {
+        let is_named = |machine: &String| {
+            notice.resources.is_empty()
+                || notice.resources.iter().any(|name| name.eq_ignore_ascii_case(machine))
+        };
+        if self.machine.as_ref().is_none_or(is_named) { "local" } else { "other" }
+    }
+
+    fn told(&self, cloud: Cloud, notice: &Notice, state: State) -> EventKind {
+        EventKind::Maintenance {
+            host: self.host(notice).to_owned(),
+            cloud: cloud.name().to_owned(),
+            id: notice.id.clone(),
+            what: notice.what.clone(),
+            state: state.name().to_owned(),
+            not_before: notice.not_before,
+            duration_ns: notice.duration_ns,
+            notice: notice.raw.clone(),
+        }
     }
 }
 
@@ -78,17 +107,5 @@ fn moved(was: &Notice, now: &Notice) -> bool {
     match (was.not_before, now.not_before) {
         (Some(was), Some(now)) => (now.as_nanosecond() - was.as_nanosecond()).abs() >= MOVED_NS,
         _ => false,
-    }
-}
-
-fn told(cloud: Cloud, notice: &Notice, state: State) -> EventKind {
-    EventKind::Maintenance {
-        cloud: cloud.name().to_owned(),
-        id: notice.id.clone(),
-        what: notice.what.clone(),
-        state: state.name().to_owned(),
-        not_before: notice.not_before,
-        duration_ns: notice.duration_ns,
-        notice: notice.raw.clone(),
     }
 }

@@ -4,7 +4,7 @@ use super::gather::{Baseline, Gathered};
 use super::join::{Closing, Incident, Joined, Overrun, Pause, Seam, Stall};
 use super::moment::{Moment, elapsed_ns};
 use super::words::{accounts, count, ordinals, were};
-use super::{Confidence, Line, State, next, tally, whose};
+use super::{Confidence, Line, State, next, tally, to_whom, whose};
 use crate::cause::ClosingCause;
 use crate::event::Event;
 use crate::units::duration_text as duration;
@@ -345,15 +345,26 @@ fn coincidences(context: &Context<'_>, group: &[Incident<'_>]) -> Vec<String> {
             };
             notice.covers(i.start().utc, end)
         };
-        if group.iter().any(inside) {
-            let text = "inside the window of CLOUD's NOTICE notice; whether that caused it is not known";
+        if group.iter().any(|i| may_be_of(*i, notice.host) && inside(i)) {
+            let whom = if notice.host == "local" { " to this host" } else { to_whom(notice.host) };
+            let text = "inside the window of CLOUD's NOTICE notice WHOM; whether that caused it is not known";
             let text = text.replace("CLOUD", notice.cloud).replace("NOTICE", notice.what);
+            let text = text.replace(" WHOM", whom);
             if !found.contains(&text) {
                 found.push(text);
             }
         }
     }
     found
+}
+
+/// Whether a notice to this host may have to do with an incident: it explains only the host it names.
+fn may_be_of(incident: Incident<'_>, host: &str) -> bool {
+    match incident.verdict() {
+        Some(Verdict::PeerPaused) => host == "remote",
+        Some(Verdict::LocalPaused) => host == "local",
+        _ => host != "other",
+    }
 }
 
 /// What round trips usually took.

@@ -170,6 +170,8 @@ pub(super) struct Overrun<'a> {
 /// A cloud's notice through its states.
 #[derive(Debug)]
 pub(super) struct Notice<'a> {
+    /// Whose: `local`, `remote` or `other`.
+    pub(super) host: &'a str,
     pub(super) cloud: &'a str,
     pub(super) what: &'a str,
     key: &'a str,
@@ -366,12 +368,15 @@ impl<'a> Joined<'a> {
                     self.changes.entry(id).or_default().push(changed(what, from, to));
                 }
             }
-            EventKind::Maintenance { cloud, id, what, state, not_before, .. } => {
+            EventKind::Maintenance { host, cloud, id, what, state, not_before, .. } => {
                 let key = id.as_deref().unwrap_or(what);
-                let same = |n: &&mut Notice<'_>| n.cloud == cloud && n.key == key && n.gone.is_none();
+                let same = |n: &&mut Notice<'_>| {
+                    n.host == host && n.cloud == cloud && n.key == key && n.gone.is_none()
+                };
                 let notice = match self.notices.iter_mut().rev().find(same) {
                     Some(notice) => notice,
                     None => self.notices.push_mut(Notice {
+                        host,
                         cloud,
                         what,
                         key,

@@ -118,7 +118,7 @@ fn unknown_is_an_answer_and_gives_no_confidence() {
 
 #[test]
 fn stall_account_includes_pause_notice_and_baseline() {
-    let notice = |state: &str| json!({"cloud": "azure", "id": "A", "what": "Freeze", "state": state, "not_before": "2026-11-21T10:02:00Z", "notice": {}});
+    let notice = |state: &str| json!({"host": "remote", "cloud": "azure", "id": "A", "what": "Freeze", "state": state, "not_before": "2026-11-21T10:02:00Z", "notice": {}});
     let mut events = vec![opened(0, 0), event(S, None, "maintenance", &notice("scheduled"))];
     events.extend(stall(100 * S, 0, 3 * S, true));
     events.push(event(
@@ -141,12 +141,12 @@ fn stall_account_includes_pause_notice_and_baseline() {
     }
     let lines = told_as(State::Finished, &events, &gatherer.finish());
     assert_eq!(lines.len(), 4, "the pause is told with the stall: {lines:#?}");
-    has(&lines[1], &["azure gave notice of Freeze: scheduled, not before 10:02:00"]);
+    has(&lines[1], &["azure gave notice of Freeze to the reflector's host: scheduled, not before 10:02:00"]);
     let phrases = [
         "stalled for 3 s, then the echo came: 30 samples waited, 3 segments sent again",
         "Verdict: peer_paused",
         "the reflector's host did not run for 2 s: the hypervisor ran others in place of this machine",
-        "inside the window of azure's Freeze notice",
+        "inside the window of azure's Freeze notice to the reflector's host; whether that caused it is not known",
         "before it: median 450",
         "of 100 round trips",
     ];
@@ -156,6 +156,27 @@ fn stall_account_includes_pause_notice_and_baseline() {
         (Confidence::High, "2026-11-21T10:01:40Z")
     );
     assert!(lines[2].evidence.iter().all(|e| !e.contains("p99")), "100 round trips support no p99");
+}
+
+/// A notice for the probe's machine stood beside a reflector that was stopped, as if it had to do with it.
+#[test]
+fn notice_explains_only_the_host_it_names() {
+    for host in ["local", "remote", "other"] {
+        let notice = json!({"host": host, "cloud": "azure", "what": "Freeze", "state": "started", "not_before": "2026-11-21T10:01:40Z", "notice": {}});
+        for (verdict, links) in [
+            ("peer_paused", host == "remote"),
+            ("local_paused", host == "local"),
+            ("path_down", host != "other"),
+        ] {
+            let mut events = vec![opened(0, 0), event(S, None, "maintenance", &notice)];
+            events.extend(stall(100 * S, 0, 3 * S, true));
+            events.push(explained(104 * S, 0, "stall", verdict, "not_tried"));
+            let lines = told(&events);
+            let line = lines.iter().find(|line| line.statement.contains("stalled for")).unwrap();
+            let linked = line.evidence.iter().any(|e| e.contains("azure's Freeze notice"));
+            assert_eq!(linked, links, "{host} {verdict}: {line:?}");
+        }
+    }
 }
 
 #[test]

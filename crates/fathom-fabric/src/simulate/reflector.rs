@@ -235,6 +235,9 @@ impl Reflector {
         let key = Key { session: question.session, connection: question.connection };
         let open = self.served.iter().position(|served| !served.orphaned && served.key() == Some(key));
         let ended = self.ended.get(&key);
+        if question.about == About::Notices {
+            return Some(Reply::Notice(None));
+        }
         if question.about == About::Reflector {
             let known = open.map(|at| (self.served[at].received_mono_ns, self.served[at].port));
             let known = known.or_else(|| ended.map(|ended| (ended.received_mono_ns, ended.port)));

@@ -1,6 +1,6 @@
 //! Microsoft.Data.SqlClient (.NET, SQL Server): ADO.NET connection strings.
 
-use super::{Default, Key, Library, Names, always, half, on, round_below, shortest};
+use super::{Default, Key, Library, Names, Newer, always, half, on, round_below, shortest};
 use crate::unit::{MIN, S, Unit};
 use crate::version::{FIRST, Version};
 
@@ -121,7 +121,7 @@ pub(super) static LIBRARY: Library = Library {
     ],
     strict: |_| true,
     names: Names::ANY_CASE,
-    newer: &[("Connection Idle Timeout", Version(7, 1, 0))],
+    newer: &[Newer { name: "Connection Idle Timeout", since: Version(7, 1, 0), only_named: true }],
     idle_by: "Connection Idle Timeout",
     age_by: Some("Load Balance Timeout"),
     idle: |values| {

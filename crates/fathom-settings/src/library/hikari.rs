@@ -1,13 +1,17 @@
 //! `HikariCP` (Java): its own properties file, and `….hikari.…` of Spring's properties and YAML.
 
-use super::{Default, Key, Library, Names, Remedy, Values, always, half, most_of, on, shortest};
+use super::layers::{Layer, conditions, layered};
+use super::{Default, Key, Library, Names, Remedy, Values, always, half, most_of, on, shortest, since};
 use crate::group::{Entry, Flavour, Group, Insert};
 use crate::syntax::{Document, Format, Scope};
 use crate::unit::{MIN, MS, S, Unit};
 use crate::version::{FIRST, Version};
 use std::collections::HashMap;
 
-const CONFIG: &str = "HikariCP 5.1.0 to 7.1.0, HikariConfig.java";
+const CONFIG: &str = "HikariCP 2.4.0 to 7.1.0, HikariConfig.java";
+
+/// What stands before the settings of Spring's own pool.
+const SPRINGS: &str = "spring.datasource.hikari.";
 
 /// Below this it ignores both `maxLifetime` and `keepaliveTime`.
 const LEAST: i64 = 30 * S;
@@ -23,7 +27,7 @@ pub(super) static LIBRARY: Library = Library {
                 Default {
                     since: FIRST,
                     value: 0,
-                    source: "HikariCP 5.1.0 and 6.2.0, HikariConfig.java: DEFAULT_KEEPALIVE_TIME",
+                    source: "HikariCP 4.0.0, 5.1.0 and 6.2.0, HikariConfig.java: DEFAULT_KEEPALIVE_TIME",
                 },
                 Default {
                     since: Version(6, 2, 1),
@@ -36,13 +40,13 @@ pub(super) static LIBRARY: Library = Library {
             name: "maxLifetime",
             also: &[],
             unit: Unit::MillisOrSuffix,
-            defaults: &[always(30 * MIN, "HikariCP 5.1.0 to 7.1.0, HikariConfig.java: MAX_LIFETIME")],
+            defaults: &[always(30 * MIN, "HikariCP 2.4.0 to 7.1.0, HikariConfig.java: MAX_LIFETIME")],
         },
         Key {
             name: "idleTimeout",
             also: &[],
             unit: Unit::MillisOrSuffix,
-            defaults: &[always(10 * MIN, "HikariCP 5.1.0 to 7.1.0, HikariConfig.java: IDLE_TIMEOUT")],
+            defaults: &[always(10 * MIN, "HikariCP 2.4.0 to 7.1.0, HikariConfig.java: IDLE_TIMEOUT")],
         },
         Key { name: "minimumIdle", also: &[], unit: Unit::Count, defaults: &[always(-1, CONFIG)] },
         Key { name: "maximumPoolSize", also: &[], unit: Unit::Count, defaults: &[always(10, CONFIG)] },
@@ -96,7 +100,7 @@ pub(super) static LIBRARY: Library = Library {
     strict: |_| true,
     // Spring's relaxed binding.
     names: Names { passed_over: &['-', '_'], ..Names::ANY_CASE },
-    newer: &[],
+    newer: &[since("keepaliveTime", Version(4, 0, 0))],
     idle_by: "keepaliveTime",
     age_by: Some("maxLifetime"),
     idle: |values| {
@@ -230,7 +234,7 @@ fn whole(scope: &Scope, entry: &Entry) -> String {
 }
 
 pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+    let mut layers: Vec<Layer> = Vec::new();
     let mut of: HashMap<(String, usize), usize> = HashMap::new();
     let mut source = None;
     for scope in &document.scopes {
@@ -243,25 +247,39 @@ pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
                     continue;
                 }
                 let lead = format!("{}{}", entry.lead, &entry.key[..entry.key.len() - name.len()]);
-                let group = *of.entry((whole[..at].to_owned(), scope.at)).or_insert_with(|| {
-                    groups.push(beside(scope, entry, lead.clone(), true));
-                    groups.len() - 1
+                let prefix = whole[..at].to_owned();
+                let layer = *of.entry((prefix.clone(), scope.at)).or_insert_with(|| {
+                    let group = beside(scope, entry, lead.clone(), true);
+                    layers.push(Layer { prefix, document: scope.document, group });
+                    layers.len() - 1
                 });
-                groups[group].entries.push(Entry { key: name.to_owned(), lead, ..entry.clone() });
+                layers[layer].group.entries.push(Entry { key: name.to_owned(), lead, ..entry.clone() });
             } else if whole.to_ascii_lowercase().starts_with("spring.datasource.") && source.is_none() {
                 let within = scope.path.len().min(2);
                 source = (within == 0 || within == 2).then(|| {
-                    let prefix = if within == 0 { "spring.datasource.hikari." } else { "hikari." };
-                    beside(scope, entry, prefix.to_owned(), true)
+                    let prefix = if within == 0 { SPRINGS } else { "hikari." };
+                    let group = beside(scope, entry, prefix.to_owned(), true);
+                    Layer { prefix: SPRINGS.to_owned(), document: scope.document, group }
                 });
             }
         }
     }
-    for group in &mut groups {
+    for layer in &mut layers {
         // As the others are written.
-        group.kebab = !group.entries.iter().any(|entry| entry.key.contains(|c: char| c.is_ascii_uppercase()));
+        let in_humps = |entry: &Entry| entry.key.contains(|c: char| c.is_ascii_uppercase());
+        layer.group.kebab = !layer.group.entries.iter().any(in_humps);
     }
-    groups.extend(source.filter(|_| groups.is_empty() && !has_other_pool(document)));
+    let conditions = conditions(document, |at, entry| whole(&document.scopes[at], entry));
+    // A pool whose settings only some profiles have.
+    let in_some = |source: &Layer| {
+        conditions[source.document].is_empty()
+            && layers.iter().all(|layer| !conditions[layer.document].is_empty())
+    };
+    let source = source.filter(|source| layers.is_empty() || in_some(source));
+    if let Some(source) = source.filter(|_| !has_other_pool(document)) {
+        layers.insert(0, source);
+    }
+    let mut groups = layered(&LIBRARY, &conditions, layers);
     // Its own file, or a part of one of other software.
     if groups.is_empty() {
         for scope in &document.scopes {

@@ -1,7 +1,9 @@
-//! What is known of each library: one file each. Every default names its source: the library's own, read on 2026-11-22.
+//! What is known of each library: one file each. Every default names its source: the library's own. `newer` is what the histories of
+//! their sources tell (tags of HikariCP, npgsql, pgx, node-postgres and mysql2).
 
 mod adonet;
 mod hikari;
+mod layers;
 mod mysql2;
 mod node_postgres;
 mod npgsql;
@@ -39,6 +41,19 @@ pub(crate) struct Key {
     pub(crate) defaults: &'static [Default],
 }
 
+/// A setting that exists since a version.
+pub(crate) struct Newer {
+    pub(crate) name: &'static str,
+    pub(crate) since: Version,
+    /// It is advised only where the user names such a version: it is not released yet, and all others refuse it.
+    pub(crate) only_named: bool,
+}
+
+/// A setting that every version from this one on has.
+pub(crate) const fn since(name: &'static str, since: Version) -> Newer {
+    Newer { name, since, only_named: false }
+}
+
 /// How long something may last: at the most so many ns, by this setting. `None`: without end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Longest {
@@ -55,6 +70,12 @@ pub(crate) fn shortest(all: &[(Option<i64>, &'static str)]) -> Longest {
 
 /// What ends a silence where a library asks for keepalives and gives them no time.
 pub(crate) const KERNELS: &str = "the kernel's own TCP keepalive";
+
+/// Whether it ends the silence of a connection that a caller holds, too: TCP keepalives do, and Npgsql's own. What a pool does
+/// to the connections that wait in it does not.
+pub(crate) fn reaches_lent(by: &str) -> bool {
+    by != "keepaliveTime" && by.to_ascii_lowercase().contains("keepalive")
+}
 
 /// `Some` where it is on.
 pub(crate) fn on(ns: i64) -> Option<i64> {
@@ -101,8 +122,8 @@ pub(crate) struct Library {
     pub(crate) strict: fn(&str) -> bool,
     /// When two names are one.
     pub(crate) names: Names,
-    /// Settings that versions before this one do not have.
-    pub(crate) newer: &'static [(&'static str, Version)],
+    /// Settings that its oldest versions do not have.
+    pub(crate) newer: &'static [Newer],
     /// The setting that should bound idleness, and the one for the age.
     pub(crate) idle_by: &'static str,
     pub(crate) age_by: Option<&'static str>,
@@ -151,14 +172,22 @@ impl Library {
         (distance <= few).then_some(known)
     }
 
-    /// Versions at which a default changes, and the first.
-    pub(crate) fn versions(&self) -> Vec<Version> {
-        let mut all: Vec<_> =
-            self.keys.iter().flat_map(|key| key.defaults).map(|default| default.since).collect();
+    /// Versions at which a default changes or a setting is new, and the first; without those that lack one of the settings
+    /// that `is_set` names.
+    pub(crate) fn versions(&self, is_set: impl Fn(&str) -> bool) -> Vec<Version> {
+        let defaults = self.keys.iter().flat_map(|key| key.defaults).map(|default| default.since);
+        let mut all: Vec<_> = defaults.chain(self.newer.iter().map(|newer| newer.since)).collect();
         all.push(FIRST);
         all.sort_unstable();
         all.dedup();
+        let least = self.newer.iter().filter(|newer| is_set(newer.name)).map(|newer| newer.since).max();
+        all.retain(|version| least.is_none_or(|least| *version >= least));
         all
+    }
+
+    /// Since when a setting exists. `None`: every version that is known has it.
+    pub(crate) fn since(&self, name: &str) -> Option<&'static Newer> {
+        self.newer.iter().find(|newer| newer.name == name)
     }
 }
 
@@ -188,7 +217,7 @@ impl Values<'_> {
 
     /// Whether this version has such a setting.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.library.newer.iter().all(|(newer, since)| *newer != name || *since <= self.version)
+        self.library.newer.iter().all(|newer| newer.name != name || newer.since <= self.version)
     }
 }
 

@@ -1,7 +1,7 @@
 //! mysql2 (Node): the object that `createPool(…)` takes, as JSON, or a URL, whose query is read as that object.
 
 use super::node_postgres::{evidence_of, objects_and_urls};
-use super::{Default, Key, Library, Names, always, half, on, shortest};
+use super::{Default, Key, Library, Names, always, half, on, shortest, since};
 use crate::group::Group;
 use crate::syntax::Document;
 use crate::unit::{H, MIN, S, Unit};
@@ -17,11 +17,12 @@ pub(super) static LIBRARY: Library = Library {
             also: &[],
             unit: Unit::Bool,
             defaults: &[
-                Default { since: FIRST, value: 0, source: "mysql2 3.3.1, lib/connection_config.js" },
+                Default { since: FIRST, value: 0, source: "mysql2 2.0.2, which has no keepalive" },
+                // Before 3.3.2 it was on whatever was set.
                 Default {
-                    since: Version(3, 3, 2),
+                    since: Version(2, 1, 0),
                     value: 1,
-                    source: "mysql2 3.3.2, lib/connection_config.js",
+                    source: "mysql2 2.1.0 to 3.3.1, lib/connection.js, and 3.3.2, lib/connection_config.js",
                 },
             ],
         },
@@ -99,7 +100,7 @@ pub(super) static LIBRARY: Library = Library {
     ],
     strict: |_| false,
     names: Names::EXACT,
-    newer: &[],
+    newer: &[since("enableKeepAlive", Version(2, 1, 0)), since("keepAliveInitialDelay", Version(2, 1, 0))],
     idle_by: "keepAliveInitialDelay",
     age_by: Some("a highest age"),
     idle: |values| {
@@ -110,8 +111,10 @@ pub(super) static LIBRARY: Library = Library {
         // It looks every second.
         let evicted = evicts.then(|| get("idleTimeout").max(0).saturating_add(S));
         let delay = get("keepAliveInitialDelay");
-        let keepalive = (get("enableKeepAlive") != 0 && delay >= S).then_some(delay);
-        let kernels = (get("enableKeepAlive") != 0 && delay < S).then_some(2 * H);
+        let always_on = (KEEPS_ALIVE..HEEDS_SWITCH).contains(&values.version);
+        let is_on = always_on || get("enableKeepAlive") != 0;
+        let keepalive = (is_on && delay >= S).then_some(delay);
+        let kernels = (is_on && delay < S).then_some(2 * H);
         shortest(&[(keepalive, "keepAliveInitialDelay"), (kernels, super::KERNELS), (evicted, "idleTimeout")])
     },
     age: |_| shortest(&[(on(0), "nothing")]),
@@ -149,6 +152,9 @@ pub(super) static LIBRARY: Library = Library {
     notes: &[],
 };
 
+/// Since then its sockets have TCP keepalives, and since then enableKeepAlive can turn them off.
+const KEEPS_ALIVE: Version = Version(2, 1, 0);
+const HEEDS_SWITCH: Version = Version(3, 3, 2);
 const EVICTS_ALL: Version = Version(3, 11, 1);
 const SCHEMES: [&str; 1] = ["mysql"];
 

@@ -1,9 +1,10 @@
 //! node-postgres (`pg` and `pg-pool`): the object that `new Pool(…)` takes, as JSON, or a URL.
 
-use super::{Key, Library, Names, always, half, most_of, on, shortest, texts};
+use super::{Key, Library, Names, always, half, most_of, on, shortest, since, texts};
 use crate::group::{Entry, Group, Insert};
 use crate::syntax::{Document, Format, Scope, url};
 use crate::unit::{H, S, Unit};
+use crate::version::Version;
 use std::collections::HashSet;
 
 const POOL: &str = "pg-pool 3.14.0, index.js";
@@ -50,7 +51,10 @@ pub(super) static LIBRARY: Library = Library {
     ],
     strict: |_| false,
     names: Names::EXACT,
-    newer: &[],
+    newer: &[
+        since("keepAliveInitialDelayMillis", Version(7, 11, 0)),
+        since("maxLifetimeSeconds", Version(8, 7, 3)),
+    ],
     idle_by: "idleTimeoutMillis",
     age_by: Some("maxLifetimeSeconds"),
     idle: |values| {

@@ -1,6 +1,6 @@
 //! Npgsql (.NET, `PostgreSQL`), and how connection strings are found in files.
 
-use super::{Default, Key, Library, Names, always, half, most_of, on, shortest, texts};
+use super::{Default, Key, Library, Names, always, half, most_of, on, shortest, since, texts};
 use crate::group::{Group, Insert};
 use crate::syntax::{Document, pairs};
 use crate::unit::{H, MIN, S, Unit};
@@ -37,7 +37,11 @@ pub(super) static LIBRARY: Library = Library {
             also: &["Load Balance Timeout"],
             unit: Unit::Seconds,
             defaults: &[
-                Default { since: FIRST, value: 0, source: "Npgsql 8.0.9, NpgsqlConnectionStringBuilder.cs" },
+                Default {
+                    since: FIRST,
+                    value: 0,
+                    source: "Npgsql 5.0.0 to 8.0.9, NpgsqlConnectionStringBuilder.cs",
+                },
                 Default {
                     since: Version(9, 0, 0),
                     value: H,
@@ -127,7 +131,7 @@ pub(super) static LIBRARY: Library = Library {
     strict: |_| true,
     // The names of its properties are other words for some.
     names: Names { as_one_word: true, ..Names::ANY_CASE },
-    newer: &[],
+    newer: &[since("Keepalive", Version(3, 0, 0)), since("Connection Lifetime", Version(5, 0, 0))],
     idle_by: "Keepalive",
     age_by: Some("Connection Lifetime"),
     idle: |values| {

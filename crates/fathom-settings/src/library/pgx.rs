@@ -1,6 +1,6 @@
 //! pgxpool (Go, PostgreSQL): `pool_…` of URLs and of keyword strings.
 
-use super::{Default, Key, Library, Names, always, on, round_below, shortest, texts};
+use super::{Default, Key, Library, Names, always, on, round_below, shortest, since, texts};
 use crate::group::{Entry, Group, Insert};
 use crate::syntax::{Document, keywords, url};
 use crate::unit::{H, MIN, S, Unit};
@@ -54,7 +54,10 @@ pub(super) static LIBRARY: Library = Library {
     // Any other parameter is the server's.
     strict: |name| name.starts_with("pool_"),
     names: Names::EXACT,
-    newer: &[],
+    newer: &[
+        since("pool_max_conn_idle_time", Version(4, 4, 0)),
+        since("pool_max_conn_lifetime_jitter", Version(4, 17, 0)),
+    ],
     idle_by: "pool_max_conn_idle_time",
     age_by: Some("pool_max_conn_lifetime"),
     idle: |values| {

@@ -76,7 +76,7 @@ fn walk_object(
         None => Insert::Inside { at: object.range.start + 1 },
     };
     let (path_of, style) = (path.clone(), Style::Json);
-    scopes.push(Scope { path: path_of, entries, at: object.range.start, style, insert });
+    scopes.push(Scope { document: 0, path: path_of, entries, at: object.range.start, style, insert });
     for property in &object.properties {
         path.push(property.name.as_str().to_owned());
         walk(&property.value, depth + 1, path, scopes)?;

@@ -20,7 +20,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 pub(super) fn scope(path: Vec<String>, entries: Vec<Entry>, at: usize, style: Style) -> Scope {
     let first = entries.first().map(|entry| entry.key_at);
     let insert = first.map_or(Insert::Nowhere, |at| Insert::Before { at, style, prefix: String::new() });
-    Scope { path, entries, at, style, insert }
+    Scope { document: 0, path, entries, at, style, insert }
 }
 
 /// `key<sep>value` within a line that begins at `from`: what stands before the separator and behind it, without blanks.
@@ -37,9 +37,14 @@ fn entry(from: usize, line: &str, separator: usize) -> Entry {
 
 /// Java's `.properties`.
 pub(super) fn properties(text: &str) -> (Vec<Scope>, Vec<Wrong>) {
-    let mut entries = Vec::new();
+    let (mut entries, mut documents) = (Vec::new(), Vec::new());
     let mut all = lines(text).peekable();
     while let Some((from, line)) = all.next() {
+        // Spring Boot divides a file of properties into documents by such a line.
+        if matches!(line.trim_end(), "#---" | "!---") {
+            documents.push(std::mem::take(&mut entries));
+            continue;
+        }
         let start = line.trim_start();
         if start.is_empty() || start.starts_with(['#', '!']) {
             continue;
@@ -68,7 +73,12 @@ pub(super) fn properties(text: &str) -> (Vec<Scope>, Vec<Wrong>) {
             span: value_at..value_at + value.trim_end().len(),
         });
     }
-    (vec![scope(Vec::new(), entries, 0, Style::Equals)], Vec::new())
+    documents.push(entries);
+    let scopes = documents.into_iter().enumerate().map(|(document, entries)| {
+        let at = if document == 0 { 0 } else { entries.first().map_or(0, |entry: &Entry| entry.key_at) };
+        Scope { document, ..scope(Vec::new(), entries, at, Style::Equals) }
+    });
+    (scopes.collect(), Vec::new())
 }
 
 /// The name at the beginning of a line, unescaped, and what follows it.

@@ -35,7 +35,7 @@ impl Walk<'_> {
             prefix: first.lead.clone(),
         });
         let at = first.map_or(0, |first| first.key_at);
-        self.scopes.push(Scope { path: self.path.clone(), at, entries, style, insert });
+        self.scopes.push(Scope { document: 0, path: self.path.clone(), at, entries, style, insert });
         for (key, value) in table {
             self.path.push(key.get_ref().clone().into_owned());
             self.within(value, style)?;

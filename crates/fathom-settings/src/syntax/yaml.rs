@@ -45,6 +45,8 @@ struct Reader {
     scopes: Vec<Scope>,
     anchors: HashMap<usize, Anchored>,
     copied: usize,
+    /// Documents that began.
+    documents: usize,
 }
 
 pub(super) fn read(text: &str) -> Read {
@@ -72,6 +74,7 @@ pub(super) fn read(text: &str) -> Read {
             }
             Event::SequenceStart(anchor, _) => reader.begin(start, anchor, None)?,
             Event::MappingEnd | Event::SequenceEnd => reader.end(start)?,
+            Event::DocumentStart(_) => reader.documents += 1,
             Event::Alias(anchor) => reader.alias(anchor, start, end)?,
             _ => {}
         }
@@ -106,12 +109,17 @@ impl Reader {
         let span = span.start + name.len() + 1..span.end;
         let (key, lead, value) = (name.to_owned(), String::new(), value.to_owned());
         self.scopes.push(Scope {
+            document: self.document(),
             path: self.path.clone(),
             entries: vec![Entry { key, key_at, lead, value, span }],
             at: key_at,
             style: Style::Equals,
             insert: Insert::Nowhere,
         });
+    }
+
+    fn document(&self) -> usize {
+        self.documents.saturating_sub(1)
     }
 
     /// A mapping in this style begins, or a sequence.
@@ -122,10 +130,23 @@ impl Reader {
         let key = self.open.last_mut().and_then(|within| within.key.take()).map(|(key, _)| key);
         let merges = key.as_deref() == Some(MERGE);
         let named = key.is_some();
+        // Several profiles: which does not matter, and another document's are others.
+        if let (None, Some(key), Some(Open { scope: Some(scope), .. })) = (style, &key, self.open.last_mut())
+            && matches!(key.as_str(), "on-profile" | "onProfile" | "profiles")
+        {
+            let (lead, value) = (String::new(), start.to_string());
+            scope.entries.push(Entry { key: key.clone(), key_at: start, lead, value, span: start..start });
+        }
         self.path.extend(key);
-        let path = self.path.clone();
-        let scope =
-            style.map(|style| Scope { path, entries: Vec::new(), at: start, style, insert: Insert::Nowhere });
+        let (document, path) = (self.document(), self.path.clone());
+        let scope = style.map(|style| Scope {
+            document,
+            path,
+            entries: Vec::new(),
+            at: start,
+            style,
+            insert: Insert::Nowhere,
+        });
         let (names, merged, from) = (HashSet::new(), Vec::new(), self.scopes.len());
         self.open.push(Open { scope, key: None, named, merges, anchor, from, names, merged });
         Ok(())

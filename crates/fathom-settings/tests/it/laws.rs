@@ -41,7 +41,7 @@ fn hikari_files() -> impl Strategy<Value = File> {
             .flat_map(|c| if c.is_uppercase() { vec!['-', c.to_ascii_lowercase()] } else { vec![c] })
             .collect::<String>()
     };
-    (hikari(), 0..7_usize).prop_map(move |(settings, shape)| {
+    (hikari(), 0..10_usize).prop_map(move |(settings, shape)| {
         let own = |name: &str, value| format!("{name}={value}");
         let (name, text) = match shape {
             0 => ("hikari.properties", format!("jdbcUrl=jdbc:x\nusername=u\n{}\n", joined(&settings, own, "\r\n"))),
@@ -69,6 +69,25 @@ fn hikari_files() -> impl Strategy<Value = File> {
                 let line = |name: &str, value| format!("  {}: {value}", kebab(name));
                 let base = joined(&settings, line, "\n");
                 ("application.yml", format!("pool: &pool\n  pool-name: x\n{base}\nspring:\n  datasource:\n    hikari:\n      <<: *pool\n"))
+            }
+            6 => {
+                let line = |name: &str, value| format!("      {}: {value}", kebab(name));
+                let half = settings.len() / 2;
+                let some = |some: &[(String, u64)]| joined(&some.to_vec(), line, "\n");
+                let prod = "---\nspring:\n  config:\n    activate:\n      on-profile: prod\n  datasource:\n    hikari:\n      pool-name: y\n";
+                let head = "spring:\n  datasource:\n    hikari:\n      pool-name: x\n";
+                ("application.yml", format!("{head}{}\n{prod}{}\n", some(&settings[..half]), some(&settings[half..])))
+            }
+            7 => {
+                let line = |name: &str, value| format!("spring.datasource.hikari.{}={value}", kebab(name));
+                let half = settings.len() / 2;
+                let some = |some: &[(String, u64)]| joined(&some.to_vec(), line, "\n");
+                let prod = "#---\nspring.config.activate.on-profile=prod\nspring.datasource.hikari.pool-name=y\n";
+                ("application.properties", format!("spring.datasource.url=jdbc:x\n{}\n{prod}{}\n", some(&settings[..half]), some(&settings[half..])))
+            }
+            8 => {
+                let line = |name: &str, value| format!("      {}: ${{V_{}:{value}}}", kebab(name), name.len());
+                ("application.yml", format!("spring:\n  datasource:\n    hikari:\n      pool-name: x\n{}\n", joined(&settings, line, "\n")))
             }
             _ => ("hikari.properties", format!("dataSource.password=x\njdbcUrl=x\n  {}", joined(&settings, |n, v| format!("{n} : \\\n  {v}"), "\n"))),
         };

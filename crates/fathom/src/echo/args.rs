@@ -89,7 +89,25 @@ pub(crate) struct Args {
     pub(super) json: bool,
 
     #[command(flatten)]
+    pub(super) cloud: CloudArgs,
+
+    #[command(flatten)]
     pub(super) log: crate::log::LogArgs,
+}
+
+/// Arguments about the cloud's metadata service, as `fathom probe` has them.
+#[derive(Debug, clap::Args)]
+pub(super) struct CloudArgs {
+    /// Whose metadata service to watch for maintenance of this host, and to tell probes of it: azure, aws, gcp, off, or auto to
+    /// look which
+    #[arg(long, env = "FATHOM_CLOUD", value_name = "CLOUD", default_value = "auto", hide_env_values = true)]
+    pub(super) cloud: fathom_cloud::Choice,
+    /// Ask the metadata service so often, 1s at the least [default: as suits the cloud]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration, allow_hyphen_values = true)]
+    pub(super) cloud_every: Option<Duration>,
+    /// Where the metadata service is, if not at 169.254.169.254
+    #[arg(long, value_name = "URL")]
+    pub(super) metadata_url: Option<String>,
 }
 
 /// Arguments of STAMP.

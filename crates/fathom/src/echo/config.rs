@@ -71,6 +71,13 @@ pub(super) fn from_args(args: Args) -> Result<Config, Failure> {
         pause_clock: args.pause_clock.0,
         run_for_ns: args.run_for.map(nanos),
         json: args.json,
+        cloud: fathom_cloud::Settings::new(
+            args.cloud.cloud,
+            args.cloud.metadata_url,
+            args.cloud.cloud_every,
+            Vec::new(),
+        )
+        .map_err(|e| Failure::usage(e.to_string()))?,
         throughput,
         tds,
     };

@@ -237,6 +237,7 @@ def maintenance(events: Iterable[Event]) -> tuple[Maintenance, ...]:
             not_before_ns=parse_utc(e.fields["not_before"]) if "not_before" in e.fields else None,
             duration_ns=e.fields.get("duration_ns"),
             notice=e.fields["notice"],
+            host=e.fields.get("host", "local"),
         )
         for e in events
         if e.kind == "maintenance" and e.known

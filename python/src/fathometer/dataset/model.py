@@ -286,3 +286,5 @@ class Maintenance:
     duration_ns: int | None
     notice: Any
     """As the cloud gave it."""
+    host: str = "local"
+    """Whose: ``local``, ``remote`` (the reflector's) or ``other``."""

@@ -217,7 +217,8 @@ def _stall(
     facts.append(Fact("waited", {"samples": number(waited, "samples")}, id=name))
     if s.retransmits:
         facts.append(Fact("retransmissions", {"times": number(s.retransmits)}, id=name))
-    announced = _notice(recording, began_ns, s.ended_ns or s.began_ns)
+    cause = s.explanation.verdict if s.explanation else "unknown"
+    announced = _notice(recording, began_ns, s.ended_ns or s.began_ns, cause)
     if announced is not None:
         facts.append(notice_fact(recording, announced))
     quantities = {"waited": number(waited, "samples")}
@@ -227,7 +228,6 @@ def _stall(
         length_ns = recording.elapsed_ns(began_ns, to_the_end[0])
         quantities |= {"length": ns(length_ns), "lost": number(waited, "samples")}
     ends = {True: "recovered", False: "not recovered", None: "open"}
-    cause = s.explanation.verdict if s.explanation else "unknown"
     return Finding(
         "stall",
         (where,),
@@ -238,7 +238,7 @@ def _stall(
         quantities,
         {
             "end": ends[s.recovered],
-            "announced": "" if announced is None else "yes",
+            "announced": "" if announced is None else recording.maintenance[announced].host,
             **_who(recording, cause),
             **_verdict(s.explanation),
         },
@@ -247,9 +247,13 @@ def _stall(
     )
 
 
+_PAUSED: Final = {"local_paused": "local", "peer_paused": "remote"}
+"""Which host stood still, by the verdict."""
+
+
 def _who(recording: Recording, cause: str) -> dict[str, str]:
     """Whose clock tells when it was, and who stood still: what findings of several recordings may share."""
-    host = {"local_paused": "local", "peer_paused": "remote"}.get(cause)
+    host = _PAUSED.get(cause)
     return {
         "clock": weight.names(recording, "local"),
         "who": weight.names(recording, host) if host else "",
@@ -296,10 +300,11 @@ def _delay(where: Place, recording: Recording, n: int, d: Delay) -> Finding:
     )
 
 
-def _notice(recording: Recording, began_ns: int, ended_ns: int) -> int | None:
-    """Which notice of the cloud names that time."""
+def _notice(recording: Recording, began_ns: int, ended_ns: int, cause: str) -> int | None:
+    """Which notice of the cloud names that time, and the host that stood still, where one did."""
+    hosts = {_PAUSED[cause]} if cause in _PAUSED else {"local", "remote"}
     for n, m in enumerate(recording.maintenance):
-        if m.not_before_ns is None:
+        if m.not_before_ns is None or m.host not in hosts:
             continue
         # A notice names the earliest moment and, if at all, a typical length; a minute on either side is its
         # own vagueness.

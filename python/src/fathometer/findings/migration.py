@@ -162,7 +162,7 @@ def _story(
     lost = [f for f in every if f.kind == "death" and f.cause == "flow_forgotten" and (f.to_ns or 0) > began]
     before = _brownout([f for one in claimed for f in one if f.kind in SHIFTS and (f.to_ns or 0) < began])
     after = [f for one in claimed for f in one if f.kind in SHIFTS and (f.from_ns or 0) > began]
-    notice = _notice(_recordings(every), began, recordings)
+    notice = _notice(_recordings(every), freeze.terms["host"], began, recordings)
     stolen = freeze.terms["reason"] == "steal"
     # Of flows that were lost at different times each has a story of its own.
     hosts = max((_hosts([f for f in one if f in lost], recordings) for one in (group, *claimed)), key=len)
@@ -214,11 +214,14 @@ def _hosts(lost: Sequence[Finding], recordings: Mapping[str, Recording]) -> set[
     return hosts
 
 
-def _notice(ids: set[str], began_ns: int, recordings: Mapping[str, Recording]) -> tuple[str, str] | None:
+def _notice(
+    ids: set[str], host: str, began_ns: int, recordings: Mapping[str, Recording]
+) -> tuple[str, str] | None:
+    """What a cloud announced to the host that stood still: a notice explains only the host it names."""
     for name in sorted(ids):
         recording = recordings.get(name)
         for m in recording.maintenance if recording else ():
             at = m.not_before_ns
-            if at is not None and at - NOTICE_NS <= began_ns <= at + NOTICE_NS:
+            if m.host == host and at is not None and at - NOTICE_NS <= began_ns <= at + NOTICE_NS:
                 return m.cloud, m.what
     return None

@@ -244,10 +244,13 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[Fact], Conf
         for n, e in enumerate(recording.events)
         if e.kind == "address.changed" and close(e.at_ns, e.at_ns)
     ]
+    # A notice explains only the host it names.
+    paused = {host for host, pauses in (("local", local), ("remote", remote)) if pauses}
     notices = [
         (n, m)
         for n, m in enumerate(recording.maintenance)
         if m.not_before_ns is not None
+        and m.host in (paused or {"local", "remote"})
         and m.not_before_ns - NOTICE_NS <= at <= m.not_before_ns + (m.duration_ns or 0) + NOTICE_NS
     ]
     facts = [pause_fact(recording, n) for n in (*local[:3], *remote[:3])]
@@ -312,7 +315,7 @@ def notice_fact(recording: Recording, n: int) -> Fact:
     m = recording.maintenance[n]
     return Fact(
         "notice",
-        terms={"cloud": m.cloud, "what": m.what},
+        terms={"cloud": m.cloud, "what": m.what, "host": m.host},
         at_ns=m.not_before_ns,
         id=f"{recording.manifest.id}/maintenance/{n}",
     )

@@ -1,6 +1,6 @@
 //! Connections are asked when their length is over, and what becomes of them is taken down.
 
-use super::super::cohort::Died;
+use super::super::cohort::{Cohort, Died};
 use super::super::flow::RTO_NS;
 use super::super::io::KernelView;
 use super::super::links::Heard;
@@ -140,6 +140,13 @@ impl Limits {
             Role::Test(cohort) if stage != Stage::Dead && !before => {
                 let died = Died { id, how, asked_ns, most_ns: now - first_ns, doubt_ns: 0 };
                 self.pending.push(Pending { cohort, at_ns: now, died });
+                self.links.close(id);
+            }
+            // It waited, and something ended it that it was idle for.
+            Role::Reserve(_) if stage == Stage::Idle => {
+                self.cohorts.push(Cohort::new(idle_ns, 1));
+                let died = Died { id, how, asked_ns, most_ns: now - first_ns, doubt_ns: 0 };
+                self.pending.push(Pending { cohort: self.cohorts.len() - 1, at_ns: now, died });
                 self.links.close(id);
             }
             Role::Test(_) | Role::Reserve(_) => {

@@ -4,10 +4,11 @@
 //! connections that begin then; and, at the end, the question to the reflector. Where the limit is nobody knows yet, so the
 //! longest of all that may come counts.
 
+use super::super::band;
 use super::super::links::AGAIN_NS;
 use super::super::plan::{self, BEGUN_ANEW_NS, S};
 use super::super::settings::OPENINGS_A_SECOND;
-use super::search::{IN_TIME_NS, MOST_PARTS_ANEW, MOST_ROUNDS};
+use super::search::{IN_TIME_NS, MOST_BAND_ROUNDS, MOST_PARTS_ANEW, MOST_ROUNDS};
 use super::{ACK_DELAY_NS, Bracket, Limits, Phase, Role, Stage, TICK_NS};
 
 /// From one opening to the next, where every other one is of a connection that is to tell a silence from an outage.
@@ -40,6 +41,7 @@ impl Limits {
         let bracket = Bracket::of(&self.cohorts);
         let all_ns = self.judged_ns(u64::MAX, bracket.died.map_or(self.settings.up_to_ns, |(_, ns)| ns));
         match bracket.died {
+            _ if self.band_rounds > 0 => self.after_band_ns(all_ns),
             Some((_, died_ns)) => self.after_rounds_ns(all_ns, died_ns),
             // A search that goes on has no reserve.
             None if self.earlier > 0 => self.after_rounds_ns(all_ns, self.settings.up_to_ns),
@@ -87,6 +89,15 @@ impl Limits {
         length_ns.saturating_add(ACK_DELAY_NS + TICK_NS + self.links.judged_within_ns())
     }
 
+    /// When the rounds at the ends of a band are over that may follow what ends then. Its upper end may rise.
+    fn after_band_ns(&self, ends_ns: u64) -> u64 {
+        let connections = u64::from(2 * band::LOW_TRIES + band::HIGH_TRIES);
+        let (low_ns, up_to_ns) = (self.band.map_or(0, |ends| ends.low_ns), self.settings.up_to_ns);
+        let round_ns = low_ns.max(up_to_ns) + connections * OPENING_NS + self.links.hello_ns();
+        let round_ns = round_ns + self.asked_after_ns(up_to_ns);
+        ends_ns.saturating_add(u64::from(MOST_BAND_ROUNDS - self.band_rounds).saturating_mul(round_ns))
+    }
+
     /// When the rounds are over that may follow what ends then, of a limit up to `died_ns`.
     fn after_rounds_ns(&self, mut ends_ns: u64, died_ns: u64) -> u64 {
         let most = if died_ns <= BEGUN_ANEW_NS || Bracket::of(&self.cohorts).died.is_none() {
@@ -97,6 +108,8 @@ impl Limits {
         };
         let connections = (MOST_PARTS_ANEW + 1) * u64::from(self.settings.per_length);
         let round_ns = connections * OPENING_NS + self.links.hello_ns() + self.asked_after_ns(died_ns);
+        // The ends of the first bracket are tried at several moments.
+        let round_ns = round_ns + died_ns / 2;
         for round in self.rounds..most {
             let latest_ns = self.links.began_ns.saturating_add(died_ns / 10 + IN_TIME_NS);
             let begins_ns = if round == 0 || !self.is_repeated() { ends_ns } else { ends_ns.min(latest_ns) };

@@ -1,6 +1,9 @@
 //! Which lengths are tried next, and when enough is known.
 
+use super::super::band;
 use super::super::cohort::Cohort;
+use super::super::doubt::{doubt, has_strays};
+use super::super::outcome::claimed;
 use super::super::plan::{self, BEGUN_ANEW_NS};
 use super::{Bracket, Limits, MOST_BEGINNINGS, Phase, Role, Stage, Verdict, Wanted, What};
 use std::collections::BTreeMap;
@@ -13,6 +16,8 @@ const APART_NS: u64 = plan::S / 20;
 pub(super) const MOST_ROUNDS: u32 = 3;
 /// Lengths of a round with connections that are begun for it, at the most, beside the longer end.
 pub(super) const MOST_PARTS_ANEW: u64 = 10;
+/// So many rounds at the most at the ends of a band.
+pub(super) const MOST_BAND_ROUNDS: u32 = 6;
 /// A round after the first begins no later than this and a tenth of the limit after the search did.
 pub(super) const IN_TIME_NS: u64 = plan::S * 60 - plan::JUDGED_AFTER_NS;
 
@@ -34,14 +39,25 @@ impl Limits {
         let times = plan::reserve_lengths(&self.settings) * self.settings.per_length;
         for (at, reserve) in self.reserves.clone().into_iter().enumerate() {
             if reserve.serves_ns > bracket.survived_ns() && bracket.died.is_none() {
-                self.want(Role::Reserve(at), times, now + reserve.after_ns);
+                for nth in 0..u64::from(times) {
+                    let over_ns = reserve.over_ns * nth / u64::from(times);
+                    self.want(Role::Reserve(at), 1, now + reserve.after_ns + over_ns);
+                }
             }
         }
     }
 
     fn want_length(&mut self, now: u64, length_ns: u64) {
-        self.cohorts.push(Cohort::new(length_ns, self.settings.per_length));
-        self.want(Role::Test(self.cohorts.len() - 1), self.settings.per_length, now);
+        self.want_over(now, length_ns, self.settings.per_length, 0);
+    }
+
+    /// So many connections of one length, which begin evenly over this time.
+    fn want_over(&mut self, now: u64, length_ns: u64, times: u32, over_ns: u64) {
+        self.cohorts.push(Cohort::new(length_ns, times));
+        let role = Role::Test(self.cohorts.len() - 1);
+        for nth in 0..u64::from(times) {
+            self.want(role, 1, now + over_ns * nth / u64::from(times));
+        }
     }
 
     /// Decides what is to be tried next.
@@ -51,11 +67,15 @@ impl Limits {
         }
         let bracket = Bracket::of(&self.cohorts);
         self.drop_reserves(|reserve| reserve.serves_ns <= bracket.survived_ns());
-        if let Some((_, died_ns)) = bracket.died {
+        // The upper end of a band may lie above what most died of.
+        if let Some((_, died_ns)) = bracket.died.filter(|_| self.band_rounds == 0) {
             self.give_up_above(died_ns);
         }
         if self.cohorts.iter().any(|cohort| cohort.open > 0) {
             return;
+        }
+        if self.band_rounds > 0 {
+            return self.look_at_band(now);
         }
         let Some(gap_ns) = bracket.gap_ns(&self.cohorts) else { return self.nothing_died(now, bracket) };
         let died_ns = bracket.died.map_or(0, |(_, ns)| ns);
@@ -65,8 +85,44 @@ impl Limits {
         let repeated = self.is_repeated();
         let another = self.rounds < MOST_ROUNDS && died_ns <= BEGUN_ANEW_NS && (in_time || !repeated);
         let enough = self.rounds > 0 && (gap_ns <= narrow_ns && repeated || !another);
-        if enough || !self.look_between(now, bracket.survived_ns(), gap_ns, died_ns) {
-            self.finish(now, Verdict::Found, None);
+        if !enough && self.look_between(now, bracket.survived_ns(), gap_ns, died_ns) {
+            return;
+        }
+        if doubt(&self.cohorts, bracket).is_some() {
+            return self.look_at_band(now);
+        }
+        // Who died of less may have met what looks for idle connections now and then: the shorter end is tried at other moments.
+        let low_ns = bracket.survived.map(|(at, _)| self.cohorts[at].length_ns);
+        match low_ns.filter(|low_ns| self.tried_low_ns != Some(*low_ns)) {
+            Some(low_ns) if has_strays(&self.cohorts, bracket) => {
+                self.tried_low_ns = Some(low_ns);
+                self.want_over(now, low_ns, band::LOW_TRIES, low_ns);
+            }
+            _ => self.finish(now, Verdict::Found, None),
+        }
+    }
+
+    /// No one limit explains what died: both ends of a band are tried, until neither moves any more.
+    fn look_at_band(&mut self, now: u64) {
+        let ends = band::ends(&self.cohorts, self.settings.up_to_ns).filter(|ends| self.band != Some(*ends));
+        let Some(ends) = ends.filter(|_| self.band_rounds < MOST_BAND_ROUNDS) else {
+            return self.finish(now, Verdict::Found, None);
+        };
+        self.band = Some(ends);
+        self.band_rounds += 1;
+        self.drop_reserves(|_| true);
+        // What looks for idle connections now and then may do so as rarely as they may be idle.
+        let (low_ns, wide_ns) = (ends.low_ns, ends.high_ns.saturating_sub(ends.low_ns));
+        let lengths = [
+            (low_ns, band::LOW_TRIES),
+            (low_ns.saturating_sub(wide_ns / 4), band::LOW_TRIES / 2),
+            (low_ns.saturating_sub(wide_ns / 2), band::LOW_TRIES / 2),
+            (ends.high_ns, band::HIGH_TRIES),
+        ];
+        let over_ns = low_ns.max(wide_ns);
+        for (length_ns, times) in lengths.into_iter().filter(|(length_ns, _)| *length_ns >= plan::SHORTEST_NS)
+        {
+            self.want_over(now, length_ns, times, over_ns);
         }
     }
 
@@ -81,6 +137,10 @@ impl Limits {
         let survived_length_ns = bracket.survived.map_or(0, |(at, _)| self.cohorts[at].length_ns);
         if survived_length_ns >= self.settings.up_to_ns {
             return self.finish(now, Verdict::NotFound, None);
+        }
+        // What did not repeat twice, beside deaths, may be a band.
+        if self.beginnings > 1 && doubt(&self.cohorts, bracket).is_some() {
+            return self.look_at_band(now);
         }
         if self.beginnings < MOST_BEGINNINGS {
             // What died of a shorter idleness did not when it was tried again: what lies above it is open again. Or it was
@@ -134,8 +194,8 @@ impl Limits {
         };
         let parts = parts.min(gap_ns / APART_NS).max(1);
         let between = (1..parts).map(|part| survived_ns + gap_ns * part / parts);
-        // A reserve was there before the shorter end was survived: see `plan`.
-        let again = Bracket::of(&self.cohorts).survived.filter(|_| !anew);
+        // What ends idle connections at certain moments spared the shorter end, perhaps: see `plan`.
+        let again = Bracket::of(&self.cohorts).survived;
         let again = again.map(|(at, _)| self.cohorts[at].length_ns);
         if self.rounds == 0 {
             self.rounds_from = self.cohorts.len();
@@ -143,8 +203,12 @@ impl Limits {
         let lengths: Vec<u64> = again.into_iter().chain(between).chain([died_ns]).collect();
         if anew {
             self.drop_reserves(|_| true);
-            for &length in &lengths {
-                self.want_length(now, length);
+            for (nth, &length) in lengths.iter().enumerate() {
+                // What looks for idle connections now and then may have done so at the right moment: both ends are tried at
+                // others too.
+                let is_end = length == died_ns || (nth == 0 && again.is_some());
+                let over_ns = if is_end && self.rounds == 0 { died_ns / 2 } else { 0 };
+                self.want_over(now, length, self.settings.per_length, over_ns);
             }
         } else if !self.take_reserve(now, &lengths) {
             return false;
@@ -194,7 +258,7 @@ impl Limits {
     /// Enough is known. The reflector is asked about those that died.
     pub(super) fn finish(&mut self, now: u64, verdict: Verdict, why: Option<String>) {
         (self.verdict, self.why) = (verdict, why.clone());
-        let died = Bracket::of(&self.cohorts).died.filter(|_| verdict == Verdict::Found);
+        let died = claimed(&self.cohorts).died.filter(|_| verdict == Verdict::Found);
         // Of an earlier search's connections it knows nothing by this one's number.
         let died = died.filter(|(at, _)| *at >= self.earlier);
         let Some((at, _)) = died else { return self.over(verdict, why) };

@@ -2,6 +2,7 @@
 
 pub(super) mod canary;
 pub(super) mod delay;
+mod notices;
 pub(super) mod peer_window;
 pub(super) mod silence;
 pub(super) mod ways;

@@ -160,6 +160,9 @@ pub(super) fn silence_over(connection: &mut Connection, now: u64, path: &mut Pat
     if let Some(stall) = connection.silence.stall() {
         let facts = connection.facts(now, Outcome::Recovered, stall.sent_mono_ns, path, cx);
         stall_ended(connection, now, true, path, cx);
+        if now.saturating_sub(stall.sent_mono_ns) >= DOUBT_AFTER_NS && path.served_by.is_some() {
+            path.canaries.ask_for_notices(now, (stall.sent_mono_ns, now), connection.remote(), cx);
+        }
         match path.read {
             Some((first, _)) if facts.awaits_a_later_echo() => {
                 connection.unexplained = Some(Box::new((facts, first)));

@@ -58,6 +58,8 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) limit_ns: Option<u64>,
     pub(crate) kind: Kind,
+    /// The middlebox looks only that often which flows are idle for longer, so that they die up to so much later.
+    pub(crate) sweeps_every_ns: Option<u64>,
     /// Whose packets keep a flow from being idle.
     pub(crate) counts: Counts,
     /// The other end is a plain echo server, or a reflector that sends no segments.
@@ -169,7 +171,15 @@ impl Net<'_> {
             || flushed_idle
             || flow.doomed_ns.is_some_and(|at| at_ns >= at)
             || flushed
-            || flow.limit_ns.is_some_and(|limit| at_ns.saturating_sub(flow.passed_ns) > limit)
+            || flow.limit_ns.is_some_and(|limit| at_ns > self.expires_ns(flow.passed_ns, limit))
+    }
+
+    /// When a flow expires on which a packet last passed then.
+    fn expires_ns(&self, passed_ns: u64, limit_ns: u64) -> u64 {
+        let limit_over_ns = passed_ns + limit_ns;
+        let Some(every_ns) = self.world.sweeps_every_ns else { return limit_over_ns };
+        let phase_ns = Random(self.world.seed ^ 0x5EEB).below(every_ns);
+        (limit_over_ns - phase_ns).next_multiple_of(every_ns) + phase_ns
     }
 
     fn connect(&mut self, now: u64, id: u32) {
@@ -293,7 +303,8 @@ impl Net<'_> {
             if let Some(came) = delivered {
                 self.at(came, id, Event::Bytes(bytes));
                 if let Some(limit) = flow.limit_ns {
-                    self.at(flow.passed_ns + limit, id, Event::Expiry(flow.passed_ns));
+                    let at_ns = self.expires_ns(flow.passed_ns, limit);
+                    self.at(at_ns, id, Event::Expiry(flow.passed_ns));
                 }
             }
             return;

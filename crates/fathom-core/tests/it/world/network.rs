@@ -148,7 +148,7 @@ impl World {
             let answer = known.get(&(question.session, question.connection));
             Some(match question.about {
                 About::Connection => Reply::Connection(answer.copied().unwrap_or(unknown)),
-                About::Reflector => {
+                About::Reflector | About::Notices => {
                     Reply::Reflector(Introduction { age_ns, identity: 5, ..Introduction::default() })
                 }
             })

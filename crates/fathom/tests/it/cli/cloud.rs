@@ -6,7 +6,7 @@ use crate::support::metadata::{Metadata, Reply, Request};
 use crate::support::probe::{Probe, assert_sound, wait_for_events};
 use crate::support::reflector::Echo;
 use crate::support::rows::{Events, events, has_kind, of_kind};
-use crate::support::{FATHOM, free_port};
+use crate::support::{FATHOM, free_port, wait_for};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -32,12 +32,12 @@ struct Run {
 
 impl Run {
     fn start(url: &str, arguments: &str) -> Self {
+        Self::start_with(Echo::start("127.0.0.1"), &format!("--metadata-url {url} {arguments}"))
+    }
+
+    fn start_with(echo: Echo, arguments: &str) -> Self {
         let home = tempfile::tempdir().expect("a directory");
-        let echo = Echo::start("127.0.0.1");
-        let line = format!(
-            "probe {} --every 50ms --quiet --record r --metadata-url {url} {arguments}",
-            echo.address()
-        );
+        let line = format!("probe {} --every 50ms --quiet --record r {arguments}", echo.address());
         let began = Instant::now();
         let mut command = Command::new(FATHOM);
         // Nobody listens on port 9: whatever went through a proxy would fail.
@@ -293,6 +293,66 @@ fn no_cloud_is_found(answers: bool) {
     assert!(of_kind(&events, "note").is_empty() && of_kind(&events, "maintenance").is_empty(), "{events:?}");
 }
 
+/// Azure's service, which announces this.
+fn announcing(status: &'static str, not_before: String) -> Metadata {
+    Metadata::start(move |request, _| match request.path.split('?').next() {
+        Some(AZURE_INSTANCE) => azure_instance(),
+        _ => freeze("C7061BAC", status, &not_before),
+    })
+}
+
+/// Has the reflector stand still for a second; what is said of the stalls that were.
+fn stalled(run: Run) -> (Events, Vec<(Vec<String>, Value)>) {
+    let dir = run.dir();
+    wait_for_events(&dir, "a connection", |events| has_kind(events, "connection.opened"));
+    run.echo.signal("STOP");
+    wait_for_events(&dir, "a stall", |events| has_kind(events, "stall.began"));
+    // A silence that no machine makes by itself is what is tried here.
+    thread::sleep(Duration::from_secs(1));
+    run.echo.signal("CONT");
+    wait_for_events(&dir, "the end of the stall", |events| has_kind(events, "connection.explained"));
+    let Run { home, probe, .. } = run;
+    probe.signal("INT");
+    assert_eq!(probe.finish().code(), 0);
+    let log = events(&dir);
+    let story = checked_story(&dir, &log);
+    drop(home);
+    let stalls = story
+        .into_iter()
+        .filter(|line| line["statement"].as_str().is_some_and(|s| s.contains("stalled for")));
+    let facts = |line: &Value| {
+        let facts = line["evidence"].as_array().expect("a list").iter();
+        facts.map(|f| f.as_str().expect("text").to_owned()).collect()
+    };
+    (log, stalls.map(|line| (facts(&line), line)).collect())
+}
+
+const LINK: &str =
+    "inside the window of azure's Freeze notice to the reflector's host; whether that caused it is not known";
+
+/// A server's cloud tells the server alone: the reflector passes it on, and the probe records whose it is.
+#[test]
+fn reflector_passes_its_notices_on() {
+    let service = announcing("Started", String::new());
+    let url = service.url();
+    let options = ["--cloud", "azure", "--cloud-every", "1s", "--metadata-url", &url];
+    let echo = Echo::start_as(&options);
+    wait_for("the reflector to know", || (service.asked_for(AZURE_EVENTS).len() > 1).then_some(()));
+    let (log, stalls) = stalled(Run::start_with(echo, "--stall-after 300ms"));
+    let told = of_kind(&log, "maintenance");
+    assert_eq!(told.len(), 1, "{log:?}");
+    let (host, state) = (&told[0]["host"], &told[0]["state"]);
+    assert_eq!((host, state), (&"remote".into(), &"started".into()), "{}", told[0]);
+    assert_eq!((&told[0]["cloud"], &told[0]["what"]), (&"azure".into(), &"Freeze".into()));
+    assert!(told[0]["not_before"].is_string(), "when it was seen to begin: {}", told[0]);
+    assert!(!stalls.is_empty());
+    for (facts, line) in stalls {
+        assert!(facts.iter().any(|fact| fact == LINK), "{line}");
+        assert_eq!(line["verdict"], "peer_paused", "{line}");
+    }
+    assert_only_read(&service);
+}
+
 /// A service is asked at most once a second, so these tests take several.
 mod acceptance {
     use super::*;
@@ -303,48 +363,8 @@ mod acceptance {
         ["Mon, %d %b %Y %H:%M:%S GMT", "%Y-%m-%dT%H:%M:%SZ"].map(|form| at.strftime(form).to_string())
     }
 
-    /// Has the reflector stand still for a second while this notice is announced; what is said of the stalls that were.
-    fn stalled_while(status: &'static str, not_before: String) -> Vec<(Vec<String>, Value)> {
-        let service = Metadata::start(move |request, _| match request.path.split('?').next() {
-            Some(AZURE_INSTANCE) => azure_instance(),
-            _ => freeze("C7061BAC", status, &not_before),
-        });
-        let run = Run::start(&service.url(), "--cloud azure --cloud-every 1s --stall-after 300ms");
-        let dir = run.dir();
-        wait_for_events(&dir, "the notice and a connection", |events| {
-            has_kind(events, "maintenance") && has_kind(events, "connection.opened")
-        });
-        run.echo.signal("STOP");
-        wait_for_events(&dir, "a stall", |events| has_kind(events, "stall.began"));
-        // A silence that no machine makes by itself is what is tried here.
-        thread::sleep(Duration::from_secs(1));
-        run.echo.signal("CONT");
-        let explained = |events: &Events| has_kind(events, "connection.explained");
-        let home = run.home.path().to_owned();
-        let Run { home: kept, probe, .. } = run;
-        let log = wait_for_events(&dir, "the end of the stall", explained);
-        assert_eq!(of_kind(&log, "maintenance").len(), 1, "{log:?}");
-        probe.signal("INT");
-        assert_eq!(probe.finish().code(), 0);
-        let story = checked_story(&home.join("r"), &events(&dir));
-        drop(kept);
-        let stalls = story
-            .into_iter()
-            .filter(|line| line["statement"].as_str().is_some_and(|s| s.contains("stalled for")));
-        let facts = |line: &Value| {
-            line["evidence"]
-                .as_array()
-                .expect("a list")
-                .iter()
-                .map(|f| f.as_str().expect("text").to_owned())
-                .collect()
-        };
-        stalls.map(|line| (facts(&line), line)).collect()
-    }
-
     #[test]
     fn stall_links_only_to_overlapping_notice() {
-        const LINK: &str = "inside the window of azure's Freeze notice; whether that caused it is not known";
         let in_seconds = |seconds| azure_dates(jiff::Timestamp::now() + Duration::from_secs(seconds));
         // Within the minute before its time; without a time once it has started.
         let mut inside = in_seconds(20).map(|date| ("Scheduled", date)).to_vec();
@@ -354,7 +374,14 @@ mod acceptance {
         thread::scope(|scope| {
             for ((status, date), linked) in cases {
                 scope.spawn(move || {
-                    let stalls = stalled_while(status, date.clone());
+                    let service = announcing(status, date.clone());
+                    let url = service.url();
+                    let options = ["--cloud", "azure", "--cloud-every", "1s", "--metadata-url", &url];
+                    let echo = Echo::start_as(&options);
+                    let knows = || (service.asked_for(AZURE_EVENTS).len() > 1).then_some(());
+                    wait_for("the reflector to know", knows);
+                    let (log, stalls) = stalled(Run::start_with(echo, "--stall-after 300ms"));
+                    assert_eq!(of_kind(&log, "maintenance").len(), 1, "{log:?}");
                     assert!(!stalls.is_empty(), "{status} {date:?}: no stall is told");
                     for (facts, line) in stalls {
                         let found = facts.iter().any(|fact| fact == LINK);
@@ -365,6 +392,20 @@ mod acceptance {
                 });
             }
         });
+    }
+
+    /// The probe's machine is announced to be frozen, and the reflector is stopped: the one explains nothing of the other.
+    #[test]
+    fn own_notice_explains_no_stopped_reflector() {
+        let service = announcing("Started", String::new());
+        let run = Run::start(&service.url(), "--cloud azure --cloud-every 1s --stall-after 300ms");
+        wait_for_events(&run.dir(), "the notice", |events| has_kind(events, "maintenance"));
+        let (log, stalls) = stalled(run);
+        assert!(of_kind(&log, "maintenance").iter().all(|e| e["host"].is_null()), "{log:?}");
+        assert!(!stalls.is_empty());
+        for (facts, line) in stalls {
+            assert!(!facts.iter().any(|fact| fact.contains("notice")), "{line}");
+        }
     }
 
     #[test]

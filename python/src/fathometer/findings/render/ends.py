@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Final
 
 from fathometer.findings.finding import Fact, Finding, Place
-from fathometer.findings.render.facts import whole
+from fathometer.findings.render.facts import HOSTS, whole
 from fathometer.findings.render.table import FACTS, finding, says
 from fathometer.findings.verdicts import of_ages, of_ending, of_rivals
 from fathometer.findings.words import count, duration, listed, moment, often, share
@@ -83,7 +83,8 @@ def _stall(f: Finding) -> str:
     lasted = f"for {duration(length.value)}" if length else "until the recording ended"
     open_ = ", until the end" if length else ""
     over = {"recovered": " and recovered", "not recovered": " and did not recover", "open": open_}
-    notice = "; it falls into a maintenance that was announced" if f.terms["announced"] else ""
+    announced = f.terms["announced"]
+    notice = f"; it falls into a maintenance that was announced to {HOSTS[announced]}" if announced else ""
     return f"connection {f.connection} stalled {lasted}{over[f.terms['end']]}: {_verdict(f)}{notice}"
 
 

@@ -29,7 +29,7 @@ facts(
     {
         "recorded": "{text}",
         "reasons": "the reason recorded {times:often}: {reason}",
-        "notice": "{cloud} announced {what} for {at:moment}",
+        "notice": "{cloud} announced {what} to {host} for {at:moment}",
         "address changed": "the path's {what} changed from {from} to {to}",
         "opened": "connection {connection} was opened at {at:moment}",
         "stall": "a stall of {length:duration} began at {at:moment}",

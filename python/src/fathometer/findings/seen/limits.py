@@ -48,6 +48,8 @@ def _finding(scenario: Scenario, recording: Recording) -> Finding:
     quantities = {"low": low["lasted"]} if low else {}
     quantities |= {"high": high["lasted"]} if high else {}
     code = KINDS[bool(low), bool(high)]
+    if low and high and _is_whole(of.get("dies_from_ns")):
+        code = "limit band"
     if (from_ns := unanswered_ns(of)) is not None:
         code = "limit not answered"
         quantities["from"] = ns(from_ns)

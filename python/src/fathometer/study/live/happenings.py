@@ -131,7 +131,8 @@ def _pause(f: _Fields) -> _Told | None:
 
 
 def _maintenance(f: _Fields) -> _Told:
-    return f"maintenance {f['state']}: {f['what']}", "warn"
+    whose = {"local": "", "remote": " of the reflector's host"}.get(f.get("host", "local"), " of other machines")
+    return f"maintenance{whose} {f['state']}: {f['what']}", "warn"
 
 
 def _changed(f: _Fields) -> _Told:

@@ -1,7 +1,7 @@
 //! One canary connection: what it asks, what came back, and how long it may take.
 
 use crate::clock::ClockMap;
-use crate::peer_report::{Asked, Inquiry, PeerReport};
+use crate::peer_report::{Asked, Inquiry, PeerReport, Span};
 use crate::probe::context::Context;
 use crate::probe::io::{Piece, Progress};
 use crate::probe::protocol::stamp;
@@ -9,7 +9,7 @@ use crate::probe::settings::{Request, Transport};
 use crate::sample::Flags;
 use crate::stream::{Arrival, Receipt, Stream};
 use crate::verdict::Fresh;
-use fathom_wire::{HEADER_LEN, Key};
+use fathom_wire::{Announced, HEADER_LEN, Key};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -79,6 +79,8 @@ pub(super) struct Canary {
     until_ns: u64,
     /// UDP: when to send again.
     resend_ns: Option<u64>,
+    /// It was begun to ask for notices alone: what it meets says nothing of a silence.
+    pub(super) for_notices: bool,
 }
 
 impl Canary {
@@ -111,6 +113,7 @@ impl Canary {
             large_seq: u64::MAX,
             until_ns: now + PATIENCE_NS,
             resend_ns: udp.then_some(now + RESEND_NS),
+            for_notices: false,
         })
     }
 
@@ -144,6 +147,18 @@ impl Canary {
     /// The reflector is to be asked about this connection, which was silent between these times.
     pub(super) fn ask_about(&mut self, (connection, from_ns, to_ns): (u32, u64, u64)) {
         self.inquiry.about(connection, Some((from_ns, to_ns)));
+        self.ask_for_notices((from_ns, to_ns));
+    }
+
+    /// The reflector is to be asked which maintenance is announced to its host, which is once.
+    pub(super) fn ask_for_notices(&mut self, silence: Span) {
+        self.inquiry.about_notices(silence);
+    }
+
+    /// What it answered to that, once.
+    #[expect(clippy::option_option, reason = "as `Inquiry::take_notice`")]
+    pub(super) fn take_notice(&mut self) -> Option<Option<Announced>> {
+        self.inquiry.take_notice()
     }
 
     /// Whether something waits that the driver is to be asked to send. It is taken as asked then.

@@ -11,7 +11,9 @@
 mod attempt;
 mod deaths;
 
+use super::notices::Notices;
 use crate::event::EventKind;
+use crate::peer_report::Span;
 use crate::probe::context::Context;
 use crate::probe::io::{ErrorSource, LinkId, NetError, Output, Piece, Progress, Purpose};
 use crate::probe::timers::Timer;
@@ -60,6 +62,7 @@ pub(in crate::probe) struct Canaries {
     again_left: u32,
     /// When the timer fires.
     armed_ns: Option<u64>,
+    notices: Notices,
 }
 
 impl Canaries {
@@ -78,6 +81,7 @@ impl Canaries {
             again: None,
             again_left: 0,
             armed_ns: None,
+            notices: Notices::default(),
         }
     }
 
@@ -162,10 +166,31 @@ impl Canaries {
         }
     }
 
+    /// A stall is over in which no canary was echoed, so that the reflector was not asked about it: its host may have stood still.
+    /// It is asked for notices now.
+    pub(in crate::probe) fn ask_for_notices(
+        &mut self,
+        now: u64,
+        silence: Span,
+        remote: SocketAddr,
+        cx: &mut Context,
+    ) {
+        let known = self.since(silence.0).0 == Fresh::Echoed || self.notices.answered_since(silence.0);
+        if known || !cx.asks_reflectors() || cx.stopping || self.current.is_some() {
+            return;
+        }
+        self.ask(now, remote, 0, cx);
+        if let Some(canary) = &mut self.current {
+            canary.for_notices = true;
+            canary.ask_for_notices(silence);
+        }
+    }
+
     /// Tries a canary to an address of the path, unless one was tried a moment ago; one that is being tried carries what
     /// else there is to ask.
     fn ask(&mut self, now: u64, remote: SocketAddr, size: u32, cx: &mut Context) {
-        if self.current.is_some() {
+        if let Some(canary) = &mut self.current {
+            canary.for_notices = false;
             return self.send(now, cx);
         }
         let lately = self.asked_ns.is_some_and(|at| now.saturating_sub(at) < GAP_NS);
@@ -193,7 +218,7 @@ impl Canaries {
     ) {
         let Some(canary) = &mut self.current else { return };
         // Sent again after a second (RFC 6298, section 2.1).
-        if resent {
+        if resent && !canary.for_notices {
             self.lost_ns = Some(canary.asked_ns);
         }
         if !canary.connected() {
@@ -265,6 +290,9 @@ impl Canaries {
         let Some(canary) = &mut self.current else { return Vec::new() };
         let mut replies = Vec::new();
         let sane = canary.take(now, &cx.clock, cx.settings.transport, bytes, &mut replies);
+        if let Some(announced) = canary.take_notice() {
+            self.notices.take(now, self.path, announced, cx);
+        }
         replies.retain(|reply| !self.take_reply(now, *reply, cx));
         let Some(canary) = &mut self.current else { return replies };
         if canary.was_late() {
@@ -324,7 +352,7 @@ impl Canaries {
         if let Some(canary) = &mut self.current {
             if canary.is_late(now) {
                 let fresh = canary.so_far(cx.settings.transport);
-                if fresh == Fresh::NoAnswer {
+                if fresh == Fresh::NoAnswer && !canary.for_notices {
                     self.lost_ns = Some(canary.asked_ns);
                 }
                 self.conclude(now, fresh, open, cx);
@@ -384,6 +412,9 @@ impl Canaries {
         let canary = self.current.take();
         if canary.is_some() {
             cx.emit(Output::Close { link: self.link });
+        }
+        if canary.as_ref().is_some_and(|canary| canary.for_notices) {
+            return;
         }
         let tried_too_soon = fresh == Fresh::Failed && !self.deaths.is_empty() && self.again_left > 0;
         if let Some(Canary { remote, .. }) = canary.filter(|_| tried_too_soon) {

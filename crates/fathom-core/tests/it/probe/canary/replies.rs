@@ -16,7 +16,7 @@ fn answered(mut bytes: Vec<u8>, answer: Answer, introduction: Introduction) -> V
     Stamper::default().pass_answering(ConnectionView::default(), &mut bytes, |question| {
         Some(match question.about {
             About::Connection => Reply::Connection(answer),
-            About::Reflector => Reply::Reflector(introduction),
+            About::Reflector | About::Notices => Reply::Reflector(introduction),
         })
     });
     bytes

@@ -1,0 +1,91 @@
+//! Values that something else fills in: `${NAME:default}` of Spring, `${NAME:-default}` and `${NAME-default}` of shells and
+//! Compose. Where a placeholder has a default, that is what is known of the value.
+
+use crate::group::Entry;
+use std::ops::Range;
+
+/// Whose placeholders they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Spring's: all behind the first colon is the default.
+    Spring,
+    /// Those of shells: `-` begins a default, with a colon before it or without one.
+    Shell,
+}
+
+/// Whether something else fills in a value, or a part of it.
+pub(crate) fn is_filled_in(value: &str) -> bool {
+    value.contains("${") || value.contains("%(") || value.starts_with('%')
+}
+
+/// Where the default stands in a value that is one placeholder; of nested ones the innermost. `None`: there is none.
+fn default(value: &str, dialect: Dialect) -> Option<Range<usize>> {
+    let inner = value.strip_prefix("${")?.strip_suffix('}')?;
+    let (at, sign) = match dialect {
+        Dialect::Spring => (inner.find(':')?, 1),
+        Dialect::Shell => inner.find(":-").map(|at| (at, 2)).or_else(|| Some((inner.find('-')?, 1)))?,
+    };
+    // A name has no brace: that would be another placeholder's.
+    if inner[..at].contains(['{', '}']) {
+        return None;
+    }
+    let from = "${".len() + at + sign;
+    let default = &value[from..value.len() - 1];
+    if default.starts_with("${") {
+        let within = self::default(default, dialect)?;
+        return Some(from + within.start..from + within.end);
+    }
+    let is_plain = !default.contains(['{', '}']) && !is_filled_in(default);
+    (!default.is_empty() && is_plain).then_some(from..value.len() - 1)
+}
+
+impl Entry {
+    /// What is known of its value: a placeholder's default. `None`: something else fills it in.
+    pub(crate) fn known(&self, dialect: Dialect) -> Option<&str> {
+        if !is_filled_in(&self.value) {
+            return Some(&self.value);
+        }
+        Some(&self.value[default(&self.value, dialect)?])
+    }
+
+    /// What another value is written over, and what stands round it then, without the placeholder's name: it is the file's.
+    pub(crate) fn replaced(&self, dialect: Dialect, value: &str) -> (Range<usize>, String) {
+        let whole = (self.span.clone(), value.to_owned());
+        let Some(found) = default(&self.value, dialect) else { return whole };
+        // With escapes, places within it are not known.
+        if self.span.len() != self.value.len() {
+            return whole;
+        }
+        let span = self.span.start + found.start..self.span.start + found.end;
+        let sign = if dialect == Dialect::Spring { ":" } else { ":-" };
+        (span, format!("${{…{sign}{value}}}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholder_defaults_are_found() {
+        for (value, dialect, known) in [
+            ("${LIFE:1800000}", Dialect::Spring, Some("1800000")),
+            ("${pool.life:${LIFE:30}}", Dialect::Spring, Some("30")),
+            ("${my-pool.life:-1}", Dialect::Spring, Some("-1")),
+            ("${LIFE:-30}", Dialect::Shell, Some("30")),
+            ("${LIFE-30}", Dialect::Shell, Some("30")),
+            ("${LIFE:-${OTHER:-30}}", Dialect::Shell, Some("30")),
+            ("${LIFE}", Dialect::Spring, None),
+            ("${LIFE:}", Dialect::Spring, None),
+            ("${LIFE:?unset}", Dialect::Shell, None),
+            ("${A}${B:5}", Dialect::Spring, None),
+            ("${A:5}0", Dialect::Spring, None),
+            ("%(life)s", Dialect::Shell, None),
+            ("30", Dialect::Shell, Some("30")),
+        ] {
+            let (key, lead) = (String::new(), String::new());
+            let entry = Entry { key, key_at: 0, lead, value: value.to_owned(), span: 0..value.len() };
+            assert_eq!(entry.known(dialect), known, "{value}");
+        }
+    }
+}
