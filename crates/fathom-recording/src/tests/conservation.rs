@@ -149,7 +149,10 @@ fn seam_carries_due_of_ended_thread() {
     let ended = (None, EventKind::ScheduleEnded { due: 15 });
     let after = |due| recording("tcp", &rows(1, 10..15), &[continues(due), closed(1, 15), ended.clone()]);
     assert_eq!(findings(&after(20)), Vec::<String>::new());
-    assert_eq!(findings(&after(0)), ["15 due, 5 rows, 30 told as lost or in flight, 0 told as not sent: 20 too many"]);
+    assert_eq!(
+        findings(&after(0)),
+        ["15 due, 5 rows, 30 told as lost or in flight, 0 told as not sent: 20 too many"]
+    );
     // Before it, what stands there is what was due.
     let rotated = (None, EventKind::RecordingRotated { next: String::new(), carried: carried(20) });
     let before = [closed(0, 20), (None, EventKind::ScheduleEnded { due: 20 }), rotated];

@@ -1,8 +1,8 @@
 //! The end of connections that are samples: their time limits, room for others, and the end of a path's run.
 
 use super::{AT_ONCE, Dial, Dialer};
-use crate::probe::context::Context;
 use crate::event::EventKind;
+use crate::probe::context::Context;
 use crate::probe::io::{ErrorSource, LinkId, NetError, Output};
 use crate::probe::path::Path;
 use crate::probe::policy::reconnect::{PAUSED_NS, READ_WITHIN_NS, limit_ns};
@@ -114,8 +114,7 @@ impl Dialer {
     /// The run ends before an attempt has taken as long as the timeout: it did not fail.
     fn let_go(&mut self, now: u64, link: LinkId, cx: &mut Context) -> bool {
         let timeout_ns = cx.settings.timeout_ns;
-        let in_flight =
-            |dial: &Dial| dial.done_ns.is_none() && now.saturating_sub(dial.sent_ns) < timeout_ns;
+        let in_flight = |dial: &Dial| dial.done_ns.is_none() && now.saturating_sub(dial.sent_ns) < timeout_ns;
         if !self.dials.get(&link).is_some_and(in_flight) {
             return false;
         }
