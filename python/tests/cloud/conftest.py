@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fathometer.cloud.journal import Place
+from fathometer.cloud.journal import LabDirectory
 from support.command_line import run
 from support.lab_of_namespaces import SECRET, Person, put_stand_in, stand_in_for_ssh
 from support.machines import lacking
@@ -41,7 +41,7 @@ class Cloud:
 
     @property
     def record(self):
-        return Place(self.place).read()
+        return LabDirectory(self.place).read()
 
     def __call__(self, verb, *words, code=0, answer="", lab="azure-zones"):
         lab = () if verb == "list" else (lab,)

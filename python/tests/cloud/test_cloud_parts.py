@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fathometer.cloud import left, sshkeys
-from fathometer.cloud.journal import Place, Record
+from fathometer.cloud.journal import LabDirectory, Record
 from fathometer.cloud.labs import copy, find, roots
 from fathometer.cloud.left import Found, Where, commands_for, look, place_of
 from fathometer.cloud.planned import Price, Resource, estimate, hourly, read_plan, read_state, table
@@ -180,7 +180,7 @@ def test_wrong_settings_are_refused(wrong, says):
 
 
 def test_journal_keeps_the_last_record(tmp_path):
-    place = Place(tmp_path)
+    place = LabDirectory(tmp_path)
     assert place.read() is None
     where = Where("aws", "1", ("eu-west-2",), ("fathom-zones",))
     made = replace(PLANNED, state="made", where=where, values={"zones": ["a"]}, key="/k", whole=True)

@@ -94,5 +94,5 @@ def test_changes_and_report_look_at_the_same_series(tmp_path, monkeypatch):
     write(tmp_path / "r", lognormal_ns(1, 9_000))
     monkeypatch.setattr(shifts, "RAW", 5_000)
     (recording,) = open_recordings([tmp_path / "r"])
-    theirs = changes_command._recording(str(tmp_path / "r"))
+    (theirs,) = changes_command._recordings(str(tmp_path / "r"))
     assert len(theirs.rtt_ns) == len(shifts.series(recording)[0])

@@ -51,10 +51,11 @@ def report(tmp_path_factory):
     for number, (label, rtt) in enumerate(sent.items()):
         write(root / "recordings" / str(number), rtt, label=label, events=events(), warm_up=10)
     analysis = analyse(open_recordings([root / "recordings"]))
-    files = {"html": root / "r.html", "markdown": root / "r.md", "machine": root / "r.json"}
+    files = {"html": root / "r.html", "markdown": root / "r.md", "machine": [root / "r.json"]}
     page = drawing.draw(analysis)
     write_drawn(page, **files)
-    return SimpleNamespace(root=root, sent=sent, analysis=analysis, page=page, **files)
+    paths = files | {"machine": root / "r.json"}
+    return SimpleNamespace(root=root, sent=sent, analysis=analysis, page=page, **paths)
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,7 @@ def test_long_label_is_drawn_wherever_cut(letter):
                 "color": {"field": "path", "type": "nominal"},
             },
         }
-        drawn = render.svg(spec, "a")
+        drawn = render.svg(spec, "a", "Round trips")
         assert "x" * 40 in drawn
         assert ">🚀<" in drawn
     assert render.png(spec).startswith(b"\x89PNG")
@@ -96,7 +96,7 @@ def hostile(labels, tmp_path_factory):
             events=[stopped | {"duration_ns": 900_000_000, "start": "2025-03-20T00:01:40.000000000Z"}],
             manifest={"label": label, "path": {"from": label, "to": label, "via": label, "tags": {}}},
         )
-    files = {"html": root / "r.html", "markdown": root / "r.md", "machine": root / "r.json"}
+    files = {"html": root / "r.html", "markdown": root / "r.md", "machine": [root / "r.json"]}
     page = drawing.draw(analyse(open_recordings([root / "recordings"])), HOSTILE[0])
     write_drawn(page, **files)
     # Both have every label.

@@ -62,6 +62,7 @@ def recording(label, values_ns, start_ns=START, interval_ns=SECOND, connection=N
         rollup=rollup,
         totals=rollup.totals(),
         unsent=0,
+        lost_here=0,
         openings=None,
         connections=(),
         by_connection=lambda _: None if connection is None else counted(values, connection),

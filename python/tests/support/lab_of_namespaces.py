@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fathometer.cloud.journal import Place
+from fathometer.cloud.journal import LabDirectory
 from fathometer.study.journal import read_journal
 from fathometer.study.ssh.shell import binary_path
 from support.lab import Inside
@@ -106,7 +106,7 @@ class Person:
         said = ended(process, code)
         # What costs money is known, and what is said to be gone is gone.
         things = list((self.cloud / "things").iterdir())
-        record = Place(self.place).read()
+        record = LabDirectory(self.place).read()
         assert not things or (record is not None and record.state != "planned"), things
         return said
 

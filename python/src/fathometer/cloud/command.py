@@ -235,14 +235,14 @@ def down(
 
 
 def _work(lab: str, directory: Path | None, *, yes: bool, tool: Path | None) -> Work:
-    from fathometer.cloud.journal import Place, usual
+    from fathometer.cloud.journal import LabDirectory, usual
     from fathometer.cloud.work import Work
 
     if "/" in lab or lab.startswith("."):
         raise FathometerError(
             "find the lab", f'"{lab}" is no name of one', "see `fathom cloud list`", exit_code=ExitCode.USAGE
         )
-    return Work(Place((directory or usual(lab)).absolute()), lab, yes=yes, tool=tool)
+    return Work(LabDirectory((directory or usual(lab)).absolute()), lab, yes=yes, tool=tool)
 
 
 def _given(

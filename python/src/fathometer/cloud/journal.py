@@ -102,7 +102,7 @@ def private(file: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Place:
+class LabDirectory:
     """A lab's directory."""
 
     directory: Path

@@ -16,7 +16,7 @@ from pathlib import Path
 import typer
 
 from fathometer.clean import cleaned
-from fathometer.cloud.journal import ASIDE, Place, Record, all_usual, usual
+from fathometer.cloud.journal import ASIDE, LabDirectory, Record, all_usual, usual
 from fathometer.cloud.labs import Root
 from fathometer.cloud.left import SUBSCRIPTION, owner_now
 from fathometer.cloud.planned import Resource, estimate, read_state
@@ -44,7 +44,7 @@ def command_for(verb: str, lab: str, directory: Path, *options: str) -> str:
 class Work:
     """The work of one command on one lab."""
 
-    def __init__(self, place: Place, lab: str, *, yes: bool, tool: Path | None = None) -> None:
+    def __init__(self, place: LabDirectory, lab: str, *, yes: bool, tool: Path | None = None) -> None:
         self.place = place
         self.lab = lab
         self.yes = yes
@@ -209,7 +209,7 @@ def begun(named: Iterable[Path], now: datetime) -> tuple[list[str], bool]:
     for path in (*usually, *named):
         directory = path.resolve()
         try:
-            record = Place(directory).read()
+            record = LabDirectory(directory).read()
         except FathometerError as error:
             problems.append(f"{directory}  {error.object}; {error.remedy}")
             continue

@@ -10,8 +10,10 @@ _FOUND: Final = {
     "limit found": (78, "{limit} limit between {low:duration} and {high:duration}"),
     "limit band": (
         78,
-        "{limit} limit is a band: safe up to {low:duration}, dead from {high:duration} on, and between the "
-        "two some died",
+        (
+            "{limit} limit is a band: safe up to {low:duration}, dead from {high:duration} on, and between "
+            "the two some died"
+        ),
     ),
     "limit below": (78, "{limit} limit below {high:duration}"),
     "no limit": (40, "no {limit} limit up to {low:duration}"),
