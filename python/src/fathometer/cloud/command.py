@@ -42,7 +42,7 @@ _HOURS = "The time that its hosts run, 30m to 24h [default: 4h]."
 Hours = Annotated[str | None, typer.Option("--for", metavar="DURATION", help=_HOURS)]
 _FROM = "The network that may connect by SSH, as in 198.51.100.7/32."
 From = Annotated[str | None, typer.Option("--from", metavar="CIDR", help=_FROM)]
-_KEY = "The private key for SSH, FILE.pub beside it [default: ssh's]."
+_KEY = "The private key for SSH, FILE.pub beside it [default: ~/.ssh/id_ed25519, else id_rsa]."
 Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help=_KEY)]
 _JUMP = "Reach the hosts by a small one with a public address."
 Jump = Annotated[bool | None, typer.Option("--public-jump/--no-public-jump", help=_JUMP)]
