@@ -266,7 +266,7 @@ mod tests {
                 noted.extend(rotating.clock_note(Anchor { utc_ns, ..begun }));
             }
             let says = |words: &str| noted.iter().filter(|note| note.contains(words)).count();
-            let told = ["1h ahead of", "agrees", "2h behind"].map(says);
+            let told = ["1h 0m ahead of", "agrees", "2h 0m behind"].map(says);
             assert_eq!(told, if notes { [1; 3] } else { [0; 3] }, "{line}: {noted:?}");
         }
     }

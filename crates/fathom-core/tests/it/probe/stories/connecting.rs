@@ -89,7 +89,9 @@ fn unmade_connections_are_counted() {
         let due =
             outcome.of(|kind| if let EventKind::ScheduleEnded { due } = kind { Some(*due) } else { None });
         let grid = stop_at.unwrap_or(10 * S) / MS;
-        assert_eq!(due[0].2, outcome.samples.len() as u64 + outcome.skipped(), "due = rows + not sent");
+        let in_flight: u64 = outcome.in_flight().values().sum();
+        let told = outcome.samples.len() as u64 + outcome.skipped() + in_flight;
+        assert_eq!(due[0].2, told, "due = rows + not sent + in flight");
         assert!(due[0].2.abs_diff(grid) <= 1, "{} of {grid} fell due", due[0].2);
     }
 }
