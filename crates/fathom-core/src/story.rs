@@ -238,8 +238,16 @@ fn counts(joined: &Joined<'_>, gathered: &Gathered, last: Timestamp, context: &C
         0 => String::new(),
         n => format!(", {n} corrupt"),
     };
+    let in_flight = context.events.iter().map(|event| match event.kind {
+        EventKind::SamplesInFlight { samples } => samples,
+        _ => 0,
+    });
+    let in_flight = match in_flight.fold(0, u64::saturating_add) {
+        0 => String::new(),
+        n => format!(", {n} in flight at the end"),
+    };
     let statement = format!(
-        "in all {}{ends}, {}{silence}, {unexplained} unexplained; {}, {} unanswered{corrupt}",
+        "in all {}{ends}, {}{silence}, {unexplained} unexplained; {}, {} unanswered{corrupt}{in_flight}",
         count(joined.opened, "connection"),
         count(stalls, "stall"),
         count(gathered.samples, "sample"),

@@ -47,7 +47,6 @@ def test_sort_zoom_pause_reset_and_quit(tmp_path):
         assert paths(shown) == ["127.0.0.1", "localhost"]
         assert any(line.startswith("> localhost:") for line in shown), "the selected path stays selected"
 
-        terminal.type(b"z")
         screen.read_until(lambda lines: ", 1s a column" in "\n".join(lines))
         terminal.type(b"z")
         screen.read_until(lambda lines: ", 10s a column" in "\n".join(lines))

@@ -126,6 +126,15 @@ fn due_equals_rows_losses_and_skips() {
     );
 }
 
+/// What was out when the run was ended has no row, and is no loss.
+#[test]
+fn samples_in_flight_are_accounted_for() {
+    let in_flight = |samples| (Some(0), EventKind::SamplesInFlight { samples });
+    let events = |samples| [in_flight(samples), closed(0, 22), (None, EventKind::ScheduleEnded { due: 22 })];
+    assert_eq!(findings(&recording("tcp", &rows(0, 0..20), &events(2))), Vec::<String>::new());
+    assert_eq!(findings(&recording("tcp", &rows(0, 0..20), &events(1))).len(), 2);
+}
+
 /// Of two probing threads the schedule of one ended just before a seam, and was missing in what had been due after it: "40906 too
 /// many".
 #[test]

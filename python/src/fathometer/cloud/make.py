@@ -13,7 +13,7 @@ from fathometer.cloud.journal import KNOWN_HOSTS, PROPOSAL, SETTINGS, STATE_FILE
 from fathometer.cloud.labs import Root
 from fathometer.cloud.planned import HOSTS, Plan, estimate, read_plan, table
 from fathometer.cloud.settings import TO_MAKE, Given, end_in, proposed
-from fathometer.cloud.tool import LOCK_TIMEOUT, VARIABLE, Progress
+from fathometer.cloud.tool import LOCK_TIMEOUT, VARIABLE, ToolProgress
 from fathometer.cloud.work import Work, ending, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
@@ -164,7 +164,7 @@ def _apply(work: Work, record: Record, changes: Plan) -> None:
         # A new host has a new key, also at an old address.
         (work.place.directory / KNOWN_HOSTS).unlink(missing_ok=True)
     number = len(changes.made) + len(changes.changed) + len(changes.removed)
-    heard = Progress(work.say, number)
+    heard = ToolProgress(work.say, number)
     ended = work.tool.run("apply", "-input=false", "-json", LOCK_TIMEOUT, _PLAN, heard=heard)
     (work.tool.root / _PLAN).unlink(missing_ok=True)
     if not ended.is_done:

@@ -11,7 +11,7 @@ from fathometer.clean import cleaned
 from fathometer.cloud import left
 from fathometer.cloud.journal import SETTINGS
 from fathometer.cloud.planned import LAB_TAG, Resource, estimate, table
-from fathometer.cloud.tool import LOCK_TIMEOUT, Progress
+from fathometer.cloud.tool import LOCK_TIMEOUT, ToolProgress
 from fathometer.cloud.work import Work, tell
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
@@ -47,7 +47,7 @@ def _destroy(work: Work) -> None:
         work.say(f"the state cannot be read: {error.object}")
         return
     _must_be_agreed(work, there)
-    heard = Progress(work.say, len(there))
+    heard = ToolProgress(work.say, len(there))
     ended = tool.run("destroy", "-auto-approve", "-input=false", "-json", LOCK_TIMEOUT, heard=heard)
     if not ended.is_done:
         raise work.failed(_REMOVE, ended, "down")

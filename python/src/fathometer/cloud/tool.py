@@ -217,7 +217,7 @@ class Tool:
 
 
 @dataclass
-class Progress:
+class ToolProgress:
     """Says each resource that is made or removed, by the objects of its JSON."""
 
     say: Callable[[str], None]

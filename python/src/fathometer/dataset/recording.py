@@ -39,7 +39,7 @@ from fathometer.dataset.silences import marked
 from fathometer.dataset.source import Source
 from fathometer.dataset.throughput import Throughput, throughput
 from fathometer.dataset.totals import Totals
-from fathometer.dataset.wall import Stretch, elapsed_ns, lasted_ns, stretches
+from fathometer.dataset.wall import WallStretch, elapsed_ns, lasted_ns, stretches
 from fathometer.errors import FathometerError
 from fathometer.portable import is_locked, processors
 from fathometer.reading import parsed, regular
@@ -207,7 +207,7 @@ class Recording:
         )
 
     @cached_property
-    def _stretches(self) -> tuple[Stretch, ...]:
+    def _stretches(self) -> tuple[WallStretch, ...]:
         return stretches(self.events)
 
     @property

@@ -10,7 +10,7 @@ from fathometer.dataset.model import Event
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class WallStretch:
     """Wall-clock times between two steps of the clock."""
 
     from_ns: float
@@ -19,7 +19,7 @@ class Stretch:
     """By how much the clock had been set by then."""
 
 
-def stretches(events: Sequence[Event]) -> tuple[Stretch, ...]:
+def stretches(events: Sequence[Event]) -> tuple[WallStretch, ...]:
     """The times of a recording, cut at the steps of its clock, in the order in which they passed."""
     steps = [
         (e.at_ns, step)
@@ -29,10 +29,10 @@ def stretches(events: Sequence[Event]) -> tuple[Stretch, ...]:
     begins = [float("-inf"), *(float(at) for at, _ in steps)]
     ends = [*(float(at - step) for at, step in steps), float("inf")]
     sets = accumulate((step for _, step in steps), initial=0)
-    return tuple(Stretch(*row) for row in zip(begins, ends, sets, strict=True))
+    return tuple(WallStretch(*row) for row in zip(begins, ends, sets, strict=True))
 
 
-def elapsed_ns(passed: Sequence[Stretch], from_ns: int, to_ns: int) -> int:
+def elapsed_ns(passed: Sequence[WallStretch], from_ns: int, to_ns: int) -> int:
     """The time that passed between two times of the wall clock, the second of which was later.
 
     A clock that is set back shows the same times again. Where that leaves a choice, it is the shortest time.

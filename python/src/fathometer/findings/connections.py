@@ -26,7 +26,7 @@ _LEAST: Final = SUB_BUCKETS * math.log2(1 + MATTERS)
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ConnectionLevel:
     """Connections of about one level."""
 
     connections: tuple[int, ...]
@@ -57,13 +57,13 @@ def differing(group: Sequence[Piece]) -> BlockCounts | None:
     return to_blocks(counted, [one.ids for one in every])
 
 
-def levels(piece: Piece) -> list[Level]:
+def levels(piece: Piece) -> list[ConnectionLevel]:
     """The lowest first; empty where connections do not differ, or have no levels that can be told apart."""
     every = _compared(piece)
     if every is None:
         return []
     medians = every.medians()
     return [
-        Level(tuple(sorted(every.ids[at].tolist())), float(np.median(medians[at])))
+        ConnectionLevel(tuple(sorted(every.ids[at].tolist())), float(np.median(medians[at])))
         for at in groups(every.number, every.level, medians, APART_NS, MATTERS)
     ]

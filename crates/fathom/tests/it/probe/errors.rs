@@ -189,7 +189,7 @@ fn unroutable_and_rejecting_hosts_are_errors() {
     let net = Net::new();
     let home = home();
     let outcome = Probe::start_on(&net.probe, home.path(), "192.0.2.1").finish();
-    failed_in(&home, &outcome, 1, &["192.0.2.1:7007", "has no way to", "routes"]);
+    failed_in(&home, &outcome, 1, &["192.0.2.1:7007", "has no way there", "routes"]);
     // A firewall that says no, by ICMP.
     net.reject_connections();
     let target = net.reflector_v4().to_string();

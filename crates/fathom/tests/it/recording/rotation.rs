@@ -50,6 +50,7 @@ fn assert_each_sample_once(home: &Path, summary: &Value, all: &[PathBuf]) {
         assert_eq!(of_kind(&log, "recording.continues").len(), usize::from(n > 0));
         assert_eq!(of_kind(&log, "recording.rotated").len(), usize::from(n + 1 < all.len()));
         told += of_kind(&log, "recording.overflowed").iter().map(|event| number(event, "lost")).sum::<u64>();
+        told += of_kind(&log, "samples.in_flight").iter().map(|event| number(event, "samples")).sum::<u64>();
         for row in rows(dir) {
             seqs.entry(row.at("connection")).or_default().push(row.at("seq"));
         }
@@ -88,7 +89,7 @@ fn assert_each_sample_once(home: &Path, summary: &Value, all: &[PathBuf]) {
         fathom(home, &["recording", "summary", &dir.display().to_string(), "--json"]).summary()
     };
     let each: Vec<Value> = all.iter().map(of).collect();
-    for count in ["samples", "answered", "unanswered", "not_sent", "due"] {
+    for count in ["samples", "answered", "unanswered", "in_flight", "not_sent", "due"] {
         let sum: u64 = each.iter().map(|one| number(one, count)).sum();
         assert_eq!(sum, number(summary, count), "{count}");
     }

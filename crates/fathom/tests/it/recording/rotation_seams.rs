@@ -54,7 +54,7 @@ fn assert_nothing_is_lost(home: &Path, outcome: &Outcome) -> (Value, Vec<PathBuf
     }
     assert_eq!(stood, number(&summary, "samples"), "{summary}");
     let each: Vec<Value> = all.iter().map(|dir| summary_of(home, dir)).collect();
-    for count in ["samples", "answered", "unanswered", "not_sent", "due"] {
+    for count in ["samples", "answered", "unanswered", "in_flight", "not_sent", "due"] {
         let sum: u64 = each.iter().map(|one| number(one, count)).sum();
         assert_eq!(sum, number(&summary, count), "{count}: {each:#?}");
     }
