@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fathometer.dataset.recording import Recording
-from fathometer.findings.connections import Level, levels
+from fathometer.findings.connections import ConnectionLevel, levels
 from fathometer.findings.finding import Advice, Fact, Finding, Place, ns, number
 from fathometer.findings.model import Run, Scenario
 from fathometer.findings.words import listed
@@ -38,7 +38,7 @@ def _is_new(run: Run, seen: set[str]) -> bool:
     return new
 
 
-def _finding(s: Scenario, recording: Recording, found: Sequence[Level], recordings: int) -> Finding:
+def _finding(s: Scenario, recording: Recording, found: Sequence[ConnectionLevel], recordings: int) -> Finding:
     slower = sorted(c for level in found[1:] for c in level.connections)
     remote = next((c.remote for c in recording.connections if c.remote), "")
     return Finding(
@@ -63,7 +63,7 @@ def _finding(s: Scenario, recording: Recording, found: Sequence[Level], recordin
     )
 
 
-def _level(recording: Recording, level: Level) -> Fact:
+def _level(recording: Recording, level: ConnectionLevel) -> Fact:
     local = {c.id: c.local for c in recording.connections if c.local}
     names = [f"{c} (port {local[c].rpartition(':')[2]})" if c in local else f"{c}" for c in level.connections]
     return Fact(
