@@ -202,6 +202,7 @@ pub struct Inquiry {
     /// It was asked which maintenance is announced to its host.
     asked_notices: bool,
     /// What it answered to that: what is announced, if anything is.
+    #[expect(clippy::option_option, reason = "no answer, an answer that nothing is announced, one with a notice")]
     notice: Option<Option<Announced>>,
 }
 
@@ -266,10 +267,6 @@ impl Inquiry {
 
     /// What the reflector said of that, once: what is announced, if anything is. `None`: it has not said, or does not know the
     /// question.
-    #[expect(
-        clippy::option_option,
-        reason = "no answer, an answer that nothing is announced, one with a notice"
-    )]
     pub fn take_notice(&mut self) -> Option<Option<Announced>> {
         self.notice.take()
     }

@@ -11,18 +11,9 @@ from scipy.stats import binom
 from fathometer.findings.connections import levels
 from fathometer.findings.scenarios import scenarios
 from support.alike import recording
-from support.flows import Flows, correlated, coverage, drifting, false_verdicts, scenario
+from support.flows import FLOWS, coverage, false_verdicts, scenario
 from support.generators import BY_NAME
 
-SHORT = (0, 300_000, 600_000, 900_000)
-FLOWS = {
-    "8 on two ways": Flows(8, (0, 2_600_000)),
-    "8 on three ways": Flows(8, (0, 400_000, 900_000), correlated),
-    "8 on four ways": Flows(8, SHORT, drifting),
-    "4 on four ways": Flows(4, SHORT),
-    "8, one in four longer": Flows(8, (0, 0, 0, 1_000_000)),
-    "16 on five ways": Flows(16, (0, 200_000, 300_000, 500_000, 900_000), correlated),
-}
 ROWS = [
     *(pytest.param(name, 8, id=name) for name in ("8 on two ways", "8 on four ways")),
     *(pytest.param(name, 60, id=f"{name} often", marks=pytest.mark.acceptance) for name in FLOWS),

@@ -55,6 +55,17 @@ class Flows:
         return {"mean": float(every.mean()), **quantiles}
 
 
+SHORT = (0, 300_000, 600_000, 900_000)
+FLOWS = {
+    "8 on two ways": Flows(8, (0, 2_600_000)),
+    "8 on three ways": Flows(8, (0, 400_000, 900_000), correlated),
+    "8 on four ways": Flows(8, SHORT, drifting),
+    "4 on four ways": Flows(4, SHORT),
+    "8, one in four longer": Flows(8, (0, 0, 0, 1_000_000)),
+    "16 on five ways": Flows(16, (0, 200_000, 300_000, 500_000, 900_000), correlated),
+}
+
+
 def scenario(flows, rng, label="path", start_ns=START):
     """A run of them as a report has it."""
     values, connection = flows.draw(rng)

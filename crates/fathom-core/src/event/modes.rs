@@ -14,7 +14,6 @@ pub(super) fn local() -> String {
     "local".to_owned()
 }
 
-#[expect(clippy::ptr_arg, reason = "as serde calls it")]
 pub(super) fn is_local(host: &String) -> bool {
     host == "local"
 }

@@ -31,6 +31,7 @@ pub(super) const OTHERS: usize = 4;
 
 /// One reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "each field is a time, and its name ends in the unit")]
 pub(super) struct Reserve {
     /// When its connections are to begin, in ns after the ladder.
     pub(super) after_ns: u64,

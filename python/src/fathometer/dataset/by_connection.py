@@ -76,10 +76,8 @@ class ByConnection:
     """Numbers of the connections, ascending."""
     counted: Counted
     """Their round trips; a stretch is the place of a connection in `ids`."""
-    number: Ints
-    """number[connection, slice]: samples."""
-    level: Ints
-    """level[connection, slice]: sum of the samples' bucket numbers, which go about as logarithms do."""
+    slices: Rows
+    """Samples and the sum of their bucket numbers, by place in `ids` and slice of time."""
 
     def medians(self) -> Floats:
         """The median of each connection, ns."""
@@ -87,7 +85,16 @@ class ByConnection:
 
     def sizes(self) -> Ints:
         """Samples of each connection."""
-        return np.asarray(self.number.sum(axis=1), dtype=np.int64)
+        return np.bincount(self.counted.stretch, weights=self.counted.number).astype(np.int64)
+
+    def levels(self) -> tuple[Ints, Ints]:
+        """Samples, and the sum of their bucket numbers, which go about as logarithms do: [connection, slice].
+        A kilobyte a connection: to be asked of few.
+        """
+        key, *columns = self.slices
+        number, level = (np.zeros(len(self.ids) * SLICES, dtype=np.int64) for _ in columns)
+        number[key], level[key] = columns
+        return number.reshape(-1, SLICES), level.reshape(-1, SLICES)
 
 
 def by_connection(tallies: Mapping[PathKey, ConnectionTally], selection: Selection) -> ByConnection:
@@ -102,14 +109,11 @@ def by_connection(tallies: Mapping[PathKey, ConnectionTally], selection: Selecti
     ]
     none = np.zeros(0, dtype=np.int64)
     if not chosen:
-        empty = np.zeros((0, SLICES), dtype=np.int64)
-        return ByConnection(none, Counted(none, none, none, none), empty, empty)
+        return ByConnection(none, Counted(none, none, none, none), (none, none, none))
     cell, number, total = _joined([rows for tally in chosen for rows in tally.counts])
     ids, place = np.unique(cell >> BUCKET_BITS, return_inverse=True)
     # Buckets are numbered from 1 in cells.
     counted = Counted(place.astype(np.int64), (cell & ((1 << BUCKET_BITS) - 1)) - 1, number, total)
     key, sent, level = _joined([rows for tally in chosen for rows in tally.levels])
-    numbers, levels = (np.zeros((len(ids), SLICES), dtype=np.int64) for _ in range(2))
-    at = np.searchsorted(ids, key >> _SLICE_BITS), key & (SLICES - 1)
-    numbers[at], levels[at] = sent, level
-    return ByConnection(ids, counted, numbers, levels)
+    key = np.searchsorted(ids, key >> _SLICE_BITS) << _SLICE_BITS | key & (SLICES - 1)
+    return ByConnection(ids, counted, (key, sent, level))

@@ -18,9 +18,9 @@ from fathometer.stats.units import differ, groups
 
 MOST: Final = 1_000
 """Connections of a recording that are compared."""
-APART_NS: Final = 50_000
+APART_NS: Final = 100_000
 """Levels that are told apart differ by this: a host serves its connections in turn, and the last of them
-waits some microseconds longer, which is no matter of the path."""
+waits a little longer, on a busy host some ten microseconds, which is no matter of the path."""
 _LEAST: Final = SUB_BUCKETS * math.log2(1 + MATTERS)
 """The least difference that matters, in bucket numbers: there are so many to an octave."""
 
@@ -39,22 +39,24 @@ def _compared(piece: Piece) -> ByConnection | None:
     not say.
     """
     every = piece.recording.by_connection(piece.selection)
-    if every is None or not 2 <= len(every.ids) <= MOST or not differ(every.number, every.level, _LEAST):
+    if every is None or not 2 <= len(every.ids) <= MOST:
         return None
-    return every
+    return every if differ(*every.levels(), _LEAST) else None
 
 
 def differing(group: Sequence[Piece]) -> BlockCounts | None:
     """The connections of all recordings, a row each, where those of one differ by more than chance."""
     if not any(_compared(piece) for piece in group):
         return None
-    every = [e for piece in group if (e := piece.recording.by_connection(piece.selection)) is not None]
-    rows = 0
-    counted = []
-    for one in every:
-        counted.append(one.counted._replace(stretch=one.counted.stretch + rows))
-        rows += len(one.ids)
-    return to_blocks(counted, [one.ids for one in every])
+    rows, ids, counted = 0, [], []
+    for piece in group:
+        one = piece.recording.by_connection(piece.selection)
+        # Of many recordings the first ones tell how connections vary.
+        if one is not None and rows + len(one.ids) <= MOST:
+            counted.append(one.counted._replace(stretch=one.counted.stretch + rows))
+            ids.append(one.ids)
+            rows += len(one.ids)
+    return to_blocks(counted, ids)
 
 
 def levels(piece: Piece) -> list[ConnectionLevel]:
@@ -65,5 +67,5 @@ def levels(piece: Piece) -> list[ConnectionLevel]:
     medians = every.medians()
     return [
         ConnectionLevel(tuple(sorted(every.ids[at].tolist())), float(np.median(medians[at])))
-        for at in groups(every.number, every.level, medians, APART_NS, MATTERS)
+        for at in groups(*every.levels(), medians, APART_NS, MATTERS)
     ]

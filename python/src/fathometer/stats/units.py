@@ -127,13 +127,15 @@ def groups(
 ) -> list[NDArray[np.intp]]:
     """The lasting connections by their medians, the lowest first; none where they are one group.
 
-    A group ends where the next median is higher by `apart` and by this share. A connection that is in another
-    group for a part of the run has moved, and is in none; where many have, there are no groups.
+    A group ends where the next median is higher by `apart`, by this share, and by a tenth of the largest such
+    step. A connection that is in another group for a part of the run has moved, and is in none; where many
+    have, there are no groups.
     """
     lasting = np.flatnonzero((number > 0).mean(axis=1) >= LASTING)
     order = lasting[np.argsort(medians[lasting], kind="stable")]
     steps, below = np.diff(medians[order]), medians[order][:-1]
-    ends = np.flatnonzero((steps >= apart) & (steps >= share * below)) + 1
+    least = np.maximum(max(apart, float(steps.max(initial=0.0)) / 10), share * below)
+    ends = np.flatnonzero(steps >= least) + 1
     if not len(ends):
         return []
     own = np.searchsorted(ends, np.arange(len(order)), side="right")
@@ -244,7 +246,9 @@ def no_surer_than_connections(
     )
     wide = -float(stdtrit(of, (1 - level) / 2)) * spread
     p_value = 2 * float(stdtr(of, -abs(away) / spread)) if spread > 0 else float(away == 0)
-    low, high = (math.log(max(1 + end / d.a, _NONE)) for end in (away - wide, away + wide))
+    # No figure is below the smallest sample.
+    least = min(float(units.values[0]) for units, _ in sides if units is not None)
+    low, high = (math.log(max(d.a + end, least, 1.0) / d.a) for end in (away - wide, away + wide))
     connections = (sides[0][1], sides[1][1])
     return replace(
         no_surer(d, LogRatio(away, Interval(low, high, level), p_value)),
@@ -253,10 +257,6 @@ def no_surer_than_connections(
         units=connections,
         doubt=d.doubt or Doubt(DoubtCode.CONNECTIONS_DIFFER, sum(connections)),
     )
-
-
-_NONE = 1e-6
-"""A ratio that is as good as none."""
 
 
 def figures_of(units: BlockCounts, metric: Metric) -> NDArray[np.float64]:

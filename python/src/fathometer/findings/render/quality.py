@@ -29,9 +29,9 @@ findings(
             40,
             (
                 "{recordings:count recording} read as a rollup, without samples: the last samples before a "
-                "connection ended, the first samples of connections and the delays of each way are not "
-                "looked at, and changes are placed to within {step:duration}; a report of the recordings "
-                "themselves has them"
+                "connection ended, the first samples of connections, differences between connections and the "
+                "delays of each way are not looked at, and changes are placed to within {step:duration}; a "
+                "report of the recordings themselves has them"
             ),
         ),
         "simulated": (40, "{name} was simulated, not measured"),
