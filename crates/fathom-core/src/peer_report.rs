@@ -202,7 +202,10 @@ pub struct Inquiry {
     /// It was asked which maintenance is announced to its host.
     asked_notices: bool,
     /// What it answered to that: what is announced, if anything is.
-    #[expect(clippy::option_option, reason = "no answer, an answer that nothing is announced, one with a notice")]
+    #[expect(
+        clippy::option_option,
+        reason = "no answer, an answer that nothing is announced, one with a notice"
+    )]
     notice: Option<Option<Announced>>,
 }
 

@@ -91,7 +91,7 @@ pub fn remove_old(
             // Asked first: one that ends between the two has its end in the manifest.
             let is_written = is_written(&dir);
             let (manifest, _) = manifest_in(&dir)?;
-            let ended = manifest.ended_at.map(|ended| ended.as_nanosecond());
+            let ended = manifest.ended_at.map(jiff::Timestamp::as_nanosecond);
             let goes_on =
                 manifest.started_at.as_nanosecond() >= begun || ended.is_some_and(|ended| ended > begun);
             let rotation = of(&manifest).filter(|_| goes_on || is_written)?;

@@ -39,7 +39,7 @@ impl Requests {
     /// Whether a signal at this time is a request of its own.
     fn is_another(&mut self, now: Duration) -> bool {
         let first = *self.first.get_or_insert(now);
-        now == first || now - first >= ONE_REQUEST
+        now == first || now.saturating_sub(first) >= ONE_REQUEST
     }
 }
 

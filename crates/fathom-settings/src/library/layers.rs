@@ -22,7 +22,7 @@ pub(super) fn conditions(document: &Document<'_>, whole: impl Fn(usize, &Entry) 
             let name = whole(at, entry).to_ascii_lowercase();
             // The second is that of Spring Boot before 2.4.
             if name.starts_with("spring.config.activate.") || name == "spring.profiles" {
-                all[scope.document] += &format!("{name}={};", entry.value);
+                all[scope.document].extend([name.as_str(), "=", &entry.value, ";"]);
             }
         }
     }

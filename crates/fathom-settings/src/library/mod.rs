@@ -1,5 +1,5 @@
 //! What is known of each library: one file each. Every default names its source: the library's own. `newer` is what the histories of
-//! their sources tell (tags of HikariCP, npgsql, pgx, node-postgres and mysql2).
+//! their sources tell (tags of `HikariCP`, npgsql, pgx, node-postgres and mysql2).
 
 mod adonet;
 mod hikari;

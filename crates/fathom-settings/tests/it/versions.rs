@@ -31,7 +31,7 @@ fn advises(report: &Report, setting: &str) -> bool {
     report.judgements.iter().flat_map(|judgement| &judgement.write).any(|line| line.text.contains(setting))
 }
 
-/// HikariCP 2.4.7 was told to set keepaliveTime, which exists since 4.0.0.
+/// `HikariCP` 2.4.7 was told to set keepaliveTime, which exists since 4.0.0.
 #[test]
 fn advice_uses_settings_of_that_version() {
     for case in &CASES {

@@ -18,6 +18,7 @@ const STARTED: Announced = Announced {
 };
 
 /// The echo of a reflector that tells its identity, and this of notices; `None`: it does not know that question.
+#[expect(clippy::option_option, reason = "no answer, an answer that nothing is announced, one with a notice")]
 fn echoed(mut bytes: Vec<u8>, notice: Option<Option<Announced>>) -> Vec<u8> {
     let view = ConnectionView { identity: 1 << 14 | 7, tells_pauses: true, ..ConnectionView::default() };
     Stamper::default().pass_answering(view, &mut bytes, |question| {
