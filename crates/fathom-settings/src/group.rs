@@ -1,7 +1,7 @@
 //! One set of settings: what is set, where, and how more is written beside it.
 
 use crate::place::{Edit, Places, Wrong};
-use crate::placeholder::Dialect;
+use crate::placeholder::{self, Dialect};
 use std::ops::Range;
 
 /// A setting as a file has it.
@@ -16,6 +16,18 @@ pub(crate) struct Entry {
     pub(crate) value: String,
     /// The value in the text, within its quotes.
     pub(crate) span: Range<usize>,
+}
+
+impl Entry {
+    /// What is known of its value; `None`: something else fills it in.
+    pub(crate) fn known(&self, dialect: Dialect) -> Option<&str> {
+        placeholder::known(&self.value, dialect)
+    }
+
+    /// What another value is written over, and what stands round it then.
+    pub(crate) fn replaced(&self, dialect: Dialect, new: &str) -> (Range<usize>, String) {
+        placeholder::replaced(&self.value, &self.span, dialect, new)
+    }
 }
 
 /// How a line or a piece is written in a file of this kind.

@@ -1,7 +1,6 @@
 //! Values that something else fills in: `${NAME:default}` of Spring, `${NAME:-default}` and `${NAME-default}` of shells and
 //! Compose. Where a placeholder has a default, that is what is known of the value.
 
-use crate::group::Entry;
 use std::ops::Range;
 
 /// Whose placeholders they are.
@@ -39,27 +38,30 @@ fn default(value: &str, dialect: Dialect) -> Option<Range<usize>> {
     (!default.is_empty() && is_plain).then_some(from..value.len() - 1)
 }
 
-impl Entry {
-    /// What is known of its value: a placeholder's default. `None`: something else fills it in.
-    pub(crate) fn known(&self, dialect: Dialect) -> Option<&str> {
-        if !is_filled_in(&self.value) {
-            return Some(&self.value);
-        }
-        Some(&self.value[default(&self.value, dialect)?])
+/// What is known of a value: a placeholder's default. `None`: something else fills it in.
+pub(crate) fn known(value: &str, dialect: Dialect) -> Option<&str> {
+    if !is_filled_in(value) {
+        return Some(value);
     }
+    Some(&value[default(value, dialect)?])
+}
 
-    /// What another value is written over, and what stands round it then, without the placeholder's name: it is the file's.
-    pub(crate) fn replaced(&self, dialect: Dialect, value: &str) -> (Range<usize>, String) {
-        let whole = (self.span.clone(), value.to_owned());
-        let Some(found) = default(&self.value, dialect) else { return whole };
-        // With escapes, places within it are not known.
-        if self.span.len() != self.value.len() {
-            return whole;
-        }
-        let span = self.span.start + found.start..self.span.start + found.end;
-        let sign = if dialect == Dialect::Spring { ":" } else { ":-" };
-        (span, format!("${{…{sign}{value}}}"))
+/// What `new` is written over, where `value` stands at `span`, and what stands round it then, without the placeholder's name:
+/// it is the file's.
+pub(crate) fn replaced(
+    value: &str,
+    span: &Range<usize>,
+    dialect: Dialect,
+    new: &str,
+) -> (Range<usize>, String) {
+    let whole = (span.clone(), new.to_owned());
+    let Some(found) = default(value, dialect) else { return whole };
+    // With escapes, places within it are not known.
+    if span.len() != value.len() {
+        return whole;
     }
+    let sign = if dialect == Dialect::Spring { ":" } else { ":-" };
+    (span.start + found.start..span.start + found.end, format!("${{…{sign}{new}}}"))
 }
 
 #[cfg(test)]
@@ -83,9 +85,7 @@ mod tests {
             ("%(life)s", Dialect::Shell, None),
             ("30", Dialect::Shell, Some("30")),
         ] {
-            let (key, lead) = (String::new(), String::new());
-            let entry = Entry { key, key_at: 0, lead, value: value.to_owned(), span: 0..value.len() };
-            assert_eq!(entry.known(dialect), known, "{value}");
+            assert_eq!(super::known(value, dialect), known, "{value}");
         }
     }
 }
