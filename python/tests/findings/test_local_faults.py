@@ -87,3 +87,27 @@ def test_hanging_attempts_last_until_next_connection(tmp_path):
     (found,) = [f for f in analyse(open_recordings([tmp_path])).findings if f.kind == "refused"]
     assert (found.from_ns, found.to_ns) == (START + 10 * SECOND, START + 19 * SECOND)
     assert "8 attempts had no answer" in render.statement(found)
+
+
+def test_late_failure_prolongs_no_outage(tmp_path):
+    """A kernel gives a silent address up after two minutes; others had been made since."""
+    hang = {
+        "kind": "connection.unanswered",
+        "target": "t",
+        "remote": "192.0.2.7:7",
+        "latest_waited_ns": SECOND,
+    }
+    late = {"kind": "connection.refused", "target": "t", "error": "timed out", "errno": 110}
+    events = [
+        opened(0, START),
+        {"at_ns": START + 12 * SECOND, "attempts": 2, "waited_ns": 2 * SECOND, **hang},
+        opened(1, START + 14 * SECOND),
+        {"at_ns": START + 140 * SECOND, "waited_ns": 130 * SECOND, **late},
+    ]
+    write(tmp_path / "r", lognormal_ns(1, 200), mode="connect", size=0, events=events)
+    (found,) = [f for f in analyse(open_recordings([tmp_path])).findings if f.kind == "refused"]
+    assert (found.from_ns, found.to_ns) == (START + 10 * SECOND, START + 14 * SECOND)
+    alone = [opened(0, START), opened(1, START + 14 * SECOND), events[-1]]
+    write(tmp_path / "s", lognormal_ns(1, 200), mode="connect", size=0, events=alone)
+    (found,) = [f for f in analyse(open_recordings([tmp_path / "s"])).findings if f.kind == "refused"]
+    assert (found.from_ns, found.to_ns) == (START + 10 * SECOND, START + 14 * SECOND)

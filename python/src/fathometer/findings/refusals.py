@@ -5,7 +5,7 @@ the target.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
@@ -33,15 +33,20 @@ def refusals(where: Place, recording: Recording) -> list[Finding]:
     over_ns = _over_ns(recording)
     opened = sorted(e.at_ns for e in recording.events if e.kind == "connection.opened")
 
-    def ended(last: Event) -> int:
-        last_ns = last.at_ns
-        place = bisect_left(opened, last_ns)
+    def ended(e: Event) -> int:
+        """Until when there was no connection, as far as this attempt tells."""
+        begun = bisect_right(opened, _begun_ns(e))
+        if begun < len(opened) and opened[begun] < e.at_ns:
+            # Another was made that was begun later, and this one failed all the same.
+            return opened[begun]
+        place = bisect_left(opened, e.at_ns)
         opened_ns = opened[place] if place < len(opened) else None
         # Those that hang do so until one is made.
-        each = recording.manifest.makes_connections and last.kind == "connection.refused"
-        return _lasted_to(recording.manifest, last_ns, max(last_ns, over_ns), opened_ns, each=each)
+        each = recording.manifest.makes_connections and e.kind == "connection.refused"
+        return _lasted_to(recording.manifest, e.at_ns, max(e.at_ns, over_ns), opened_ns, each=each)
 
     rows: list[list[tuple[int, Event]]] = []
+    ends: list[int] = []
     for n, e in enumerate(recording.events):
         if e.kind not in TRIED:
             continue
@@ -49,12 +54,14 @@ def refusals(where: Place, recording: Recording) -> list[Finding]:
         if (
             rows
             and is_local(rows[-1][-1][1]) == is_local(e)
-            and _begun_ns(e) <= max((before := rows[-1][-1][1]).at_ns + AGAIN_NS, ended(before))
+            and _begun_ns(e) <= max(rows[-1][-1][1].at_ns + AGAIN_NS, ends[-1])
         ):
             rows[-1].append((n, e))
+            ends[-1] = max(ends[-1], ended(e))
         else:
             rows.append([(n, e)])
-    return [_refusal(where, row, began(row[0][0]), ended(row[-1][1])) for row in rows]
+            ends.append(ended(e))
+    return [_refusal(where, row, began(row[0][0]), end) for row, end in zip(rows, ends, strict=True)]
 
 
 TRIED: Final = frozenset({"connection.refused", "connection.unanswered"})
@@ -102,7 +109,7 @@ def _refusal(where: Place, row: Sequence[tuple[int, Event]], began_ns: int | Non
     errors = Counter(str(e.fields.get("error", e.fields.get("errno", "error not recorded"))) for e in failed)
     first = min(_begun_ns(e) for _, e in row)
     # The first attempt began when it was made, and not when it was known to have failed.
-    if began_ns is not None and first - began_ns <= AGAIN_NS:
+    if began_ns is not None and "waited_ns" not in row[0][1].fields and first - began_ns <= AGAIN_NS:
         first = began_ns
     facts = tuple(
         Fact("errors", {"times": number(n)}, {"error": error}, id=f"{where.recording}/events/{row[0][0]}")
