@@ -131,7 +131,9 @@ def _pause(f: _Fields) -> _Told | None:
 
 
 def _maintenance(f: _Fields) -> _Told:
-    whose = {"local": "", "remote": " of the reflector's host"}.get(f.get("host", "local"), " of other machines")
+    whose = {"local": "", "remote": " of the reflector's host"}.get(
+        f.get("host", "local"), " of other machines"
+    )
     return f"maintenance{whose} {f['state']}: {f['what']}", "warn"
 
 
