@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::fmt;
 
 /// A part of a recording that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Damage {
     /// File name within the recording.
     pub file: String,

@@ -163,7 +163,8 @@ impl Recording {
 
     /// The samples, in the order in which they were written, some thousands at a time.
     pub fn samples(&self) -> Samples<'_> {
-        Samples { recording: self, next: 0, current: None, damage: Vec::new(), disagreeing: 0 }
+        let later = Later::default();
+        Samples { recording: self, next: 0, current: None, damage: Vec::new(), disagreeing: 0, later }
     }
 
     /// Everything that cannot be read. Reads all of it to know.
@@ -197,7 +198,7 @@ impl Recording {
     }
 
     /// Opens a segment: the Parquet file if it is listed and whole, else the open segment if it is still there.
-    fn segment(&self, ordinal: u32) -> Result<Source, Damage> {
+    fn segment(&self, ordinal: u32, later: &mut Later) -> Result<Source, Damage> {
         let parquet = self.parquet(ordinal);
         let name = segment_name(ordinal, "arrows");
         match (parquet, crate::plain::open(&self.dir.join(&name))) {
@@ -208,17 +209,17 @@ impl Recording {
             }
             (Err(damage), Err(e)) if e.kind() == ErrorKind::NotFound => {
                 // Closed since the recording was opened?
-                self.closed_meanwhile(ordinal).unwrap_or(Err(damage))
+                self.closed_meanwhile(ordinal, later).unwrap_or(Err(damage))
             }
             (Err(_), Err(e)) => Err(unreadable(&name, 0, &e)),
         }
     }
 
-    fn closed_meanwhile(&self, ordinal: u32) -> Option<Result<Source, Damage>> {
+    fn closed_meanwhile(&self, ordinal: u32, later: &mut Later) -> Option<Result<Source, Damage>> {
         if self.listed.contains_key(&ordinal) {
             return None;
         }
-        let fresh = Self::open(&self.dir).ok()?;
+        let fresh = later.of(&self.dir)?;
         fresh.listed.contains_key(&ordinal).then(|| fresh.parquet(ordinal))
     }
 
@@ -270,6 +271,26 @@ fn unreadable(name: &str, bytes: u64, error: &std::io::Error) -> Damage {
     broken(name, bytes, &format!("cannot be read: {error}"))
 }
 
+/// The recording as it is now, for segments that have closed since it was opened. It is opened again only where its event log has
+/// grown: thousands of files that no event lists cost no more than one.
+#[derive(Debug, Default)]
+struct Later {
+    log_bytes: u64,
+    recording: Option<Box<Recording>>,
+}
+
+impl Later {
+    fn of(&mut self, dir: &Path) -> Option<&Recording> {
+        let log_bytes = fs::metadata(dir.join(EVENTS)).map_or(0, |log| log.len());
+        if self.recording.is_none() || log_bytes != self.log_bytes {
+            // What is written from here on makes the log longer than this.
+            self.log_bytes = log_bytes;
+            self.recording = Recording::open(dir).ok().map(Box::new);
+        }
+        self.recording.as_deref()
+    }
+}
+
 /// A segment being read.
 #[derive(Debug)]
 enum Source {
@@ -286,6 +307,7 @@ pub struct Samples<'a> {
     current: Option<Source>,
     damage: Vec<Damage>,
     disagreeing: u64,
+    later: Later,
 }
 
 impl Samples<'_> {
@@ -337,7 +359,7 @@ impl Iterator for Samples<'_> {
             let ordinal = *self.recording.ordinals.get(self.next)?;
             self.next += 1;
             self.current = None;
-            match self.recording.segment(ordinal) {
+            match self.recording.segment(ordinal, &mut self.later) {
                 Ok(source) => self.current = Some(source),
                 Err(damage) => self.damage.push(damage),
             }

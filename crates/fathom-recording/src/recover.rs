@@ -23,6 +23,7 @@ use fathom_core::event::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::Path;
 
 /// What a recovery did.
@@ -88,11 +89,8 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
     let mut recovery = recovered?;
     // That it ended is one thing, and that nothing is wrong with it another.
     let found = verify(dir, |_| {})?;
-    for damage in found.damage {
-        if !recovery.damage.contains(&damage) {
-            recovery.damage.push(damage);
-        }
-    }
+    let known: HashSet<Damage> = recovery.damage.iter().cloned().collect();
+    recovery.damage.extend(found.damage.into_iter().filter(|damage| !known.contains(damage)));
     recovery.findings = found.findings;
     Ok(recovery)
 }

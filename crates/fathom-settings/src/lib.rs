@@ -156,9 +156,12 @@ fn judged(
         let what = format!("no settings of {} are in it; --as names another library", library.name);
         wrongs.push(place::Wrong { at: 0, what });
     }
+    let mut before: Vec<Judgement> = Vec::new();
     for (library, group) in &groups {
         let judged = judge::group(library, group, version, limits, places);
-        report.judgements.extend(judged.judgements);
+        // A document that only inherits what decides is told once.
+        report.judgements.extend(judged.judgements.iter().filter(|one| !before.contains(one)).cloned());
+        before = judged.judgements;
         report.edits.extend(judged.edits);
         wrongs.extend(judged.wrongs);
         report.notes.extend(judged.notes);

@@ -23,6 +23,7 @@ mod removed;
 mod room;
 mod seams;
 mod stopped;
+mod unlisted;
 mod without_room;
 
 use crate::{ClockAnchor, Manifest, Options, Recording, Tool};

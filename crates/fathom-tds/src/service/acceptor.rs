@@ -1,8 +1,10 @@
 //! Where clients come in.
 
+use super::place::Place;
 use super::session;
 use super::shared::Shared;
 use super::{Counts, Notice};
+use fathom_os::clock::mono_ns;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use rustls::ServerConfig;
@@ -74,6 +76,7 @@ impl Service {
             permits: options.permits,
             sessions: Vec::new(),
             beyond: Vec::new(),
+            leaving: Vec::new(),
             came: 0,
             shared: Arc::clone(&shared),
         };
@@ -98,9 +101,12 @@ struct Acceptor {
     listeners: Vec<TcpListener>,
     most: usize,
     permits: Box<dyn Fn(IpAddr) -> bool + Send>,
-    sessions: Vec<JoinHandle<()>>,
+    /// From the oldest.
+    sessions: Vec<(JoinHandle<()>, Arc<Place>)>,
     /// That there is no room for.
     beyond: Vec<JoinHandle<()>>,
+    /// That lost their places, and end at their next turn.
+    leaving: Vec<JoinHandle<()>>,
     came: u32,
     shared: Arc<Shared>,
 }
@@ -124,7 +130,8 @@ impl Acceptor {
             }
         }
         self.shared.end();
-        for session in self.sessions.into_iter().chain(self.beyond) {
+        let sessions = self.sessions.into_iter().map(|(session, _)| session);
+        for session in sessions.chain(self.beyond).chain(self.leaving) {
             let _ = session.join();
         }
     }
@@ -147,8 +154,8 @@ impl Acceptor {
                 self.shared.count(|counts| counts.not_allowed += 1);
                 continue;
             }
-            self.sessions.retain(|session| !session.is_finished());
-            let has_room = self.sessions.len() < self.most;
+            self.sessions.retain(|(session, _)| !session.is_finished());
+            let has_room = self.sessions.len() < self.most || self.displaces();
             if !has_room {
                 self.shared.count(|counts| counts.busy += 1);
                 self.beyond.retain(|session| !session.is_finished());
@@ -161,11 +168,23 @@ impl Acceptor {
             let number = has_room.then(|| self.came.saturating_add(50));
             let shared = Arc::clone(&self.shared);
             let thread = thread::Builder::new().name("session".into());
-            match thread.spawn(move || session::run(stream, peer, number, &shared)) {
-                Ok(session) => if has_room { &mut self.sessions } else { &mut self.beyond }.push(session),
+            let place = Arc::new(Place::new(mono_ns()));
+            let its = Arc::clone(&place);
+            match thread.spawn(move || session::run(stream, peer, number, &its, &shared)) {
+                Ok(session) if has_room => self.sessions.push((session, place)),
+                Ok(session) => self.beyond.push(session),
                 Err(e) => (self.shared.notify)(&Notice::CannotBegin(e)),
             }
         }
+        true
+    }
+    /// Makes room for a new client where a session has not logged in and is silent.
+    fn displaces(&mut self) -> bool {
+        let Some(at) = Place::give(self.sessions.iter().map(|(_, place)| place.as_ref()), mono_ns()) else {
+            return false;
+        };
+        self.leaving.retain(|session| !session.is_finished());
+        self.leaving.push(self.sessions.remove(at).0);
         true
     }
 }

@@ -1,6 +1,7 @@
 //! The server on sockets: a thread that takes connections, and one for each session.
 
 mod acceptor;
+mod place;
 mod session;
 mod shared;
 

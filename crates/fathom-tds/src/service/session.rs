@@ -1,5 +1,6 @@
 //! A session on its socket. Nothing here decides anything.
 
+use super::place::Place;
 use super::shared::Shared;
 use super::{Ended, Notice};
 use crate::codec::Refusal;
@@ -41,8 +42,8 @@ impl From<Refusal> for End {
 }
 
 /// Serves one client to its end; without a number, one that there is no room for.
-pub(super) fn run(stream: TcpStream, peer: SocketAddr, number: Option<u32>, shared: &Shared) {
-    match Driver::new(stream, number, shared) {
+pub(super) fn run(stream: TcpStream, peer: SocketAddr, number: Option<u32>, place: &Place, shared: &Shared) {
+    match Driver::new(stream, number, place, shared) {
         Ok(driver) => driver.run(peer, number.is_some()),
         Err(e) => (shared.notify)(&Notice::CannotBegin(e)),
     }
@@ -62,11 +63,17 @@ struct Driver<'a> {
     moved_ns: u64,
     sent_ns: u64,
     began_ns: u64,
+    place: &'a Place,
     shared: &'a Shared,
 }
 
 impl<'a> Driver<'a> {
-    fn new(mut stream: TcpStream, number: Option<u32>, shared: &'a Shared) -> io::Result<Self> {
+    fn new(
+        mut stream: TcpStream,
+        number: Option<u32>,
+        place: &'a Place,
+        shared: &'a Shared,
+    ) -> io::Result<Self> {
         // A packet is sent when it is full, as SQL Server does, and does not wait for the acknowledgement of the one before.
         stream.set_nodelay(true)?;
         if let Some(bytes) = shared.send_buffer {
@@ -93,6 +100,7 @@ impl<'a> Driver<'a> {
             moved_ns,
             sent_ns,
             began_ns,
+            place,
             shared,
         })
     }
@@ -132,7 +140,7 @@ impl<'a> Driver<'a> {
     }
 
     fn turn(&mut self) -> Result<(), End> {
-        if self.shared.is_over() || self.is_overdue(mono_ns()) {
+        if self.shared.is_over() || self.place.is_lost() || self.is_overdue(mono_ns()) {
             return Err(End::Closed);
         }
         self.read()?;
@@ -140,6 +148,9 @@ impl<'a> Driver<'a> {
             self.tell();
         }
         let until_ns = self.write()?;
+        if self.session.is_open() {
+            self.place.logs_in();
+        }
         self.tell();
         Ok(self.reactor.wait(&mut self.events, Some(until_ns), false)?)
     }
@@ -165,6 +176,7 @@ impl<'a> Driver<'a> {
                 Ok(n) => {
                     self.moved_ns = mono_ns();
                     self.session.received(self.moved_ns, &buffer[..n])?;
+                    self.place.comes(self.moved_ns);
                     if self.session.has_ended() {
                         return Err(End::Closed);
                     }

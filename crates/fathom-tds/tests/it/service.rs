@@ -97,3 +97,23 @@ fn session_beyond_limit_is_refused_and_counted() {
     let counts = service.stop();
     assert_eq!((counts.sessions, counts.busy, counts.without_login), (2, 1 + tries, 0));
 }
+
+/// 64 connections that said nothing locked all clients out for ten seconds.
+#[test]
+fn silent_connections_give_way_to_clients() {
+    let (service, address, _) = start(2);
+    let (mut first, _) = log_in(address).unwrap();
+    let silent: Vec<TcpStream> = (0..9).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let is_in = |token: &Token| matches!(token, Token::LoginAck(_));
+    let began = Instant::now();
+    // Until the silent one has been so for long enough, there is no room.
+    while !log_in(address).is_ok_and(|(_, said)| said.iter().any(is_in)) {
+        assert!(began.elapsed() < Duration::from_secs(5), "silent connections lock clients out");
+    }
+    // Who has logged in keeps its place.
+    let said = ask(&mut first, BATCH, &SqlBatch::new("SELECT 1").encode()).unwrap();
+    assert!(!said.is_empty());
+    drop(silent);
+    let counts = service.stop();
+    assert!(counts.sessions >= 2 && counts.without_login >= 1, "{counts:?}");
+}
