@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from support.memory import assert_linear
+from support.queries import recording, swept
 from support.recordings import START, lognormal_ns, write
 
 SECOND = 1_000_000_000
@@ -31,14 +32,14 @@ def segments(directory, n):
 
 def unlisted_segments(directory, n):
     """Files that no event speaks of."""
-    recording = write(directory / "a", lognormal_ns(1, 400))
+    made = write(directory / "a", lognormal_ns(1, 400))
     for i in range(1, n):
-        (recording / f"samples-{i:05}.parquet").write_bytes(b"x")
+        (made / f"samples-{i:05}.parquet").write_bytes(b"x")
 
 
 def damaged_lines(directory, n):
-    recording = write(directory / "a", lognormal_ns(1, 400))
-    with (recording / "events.jsonl").open("a") as file:
+    made = write(directory / "a", lognormal_ns(1, 400))
+    with (made / "events.jsonl").open("a") as file:
         file.write("no event\n" * n)
 
 
@@ -56,6 +57,12 @@ def sizes(directory, n):
     probe = {"mode": "tcp", "size": None, "interval_ns": SECOND // 10}
     columns = {"size": lambda seq: 64 + seq % n}
     write(directory / "a", lognormal_ns(1, 4_000), columns=columns, manifest={"probe": probe})
+
+
+def settings(directory, n):
+    """Of a database's queries."""
+    every = [{"fetch_size": 10 + i, "packet_size": None} for i in range(n)]
+    recording(directory / "a", swept(1, 4, every, [1.0] * n), settings=every)
 
 
 def runs(directory, n):
@@ -154,6 +161,7 @@ FAST = {
     unlisted_segments: 400,
     damaged_lines: 400,
     connections: 150,
+    settings: 8,
 }
 """How many the smaller recording has."""
 
