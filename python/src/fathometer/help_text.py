@@ -42,7 +42,7 @@ class Command(TyperCommand):
                 raise FathometerError(
                     str(ctx.info_name),
                     f"{word} takes a value, and {value} looks like an option",
-                    f"write the value behind {word}; one that begins so is {word}={value}, a file ./{value}",
+                    f"write the value behind {word}, or {word}={value} if that is the value",
                     exit_code=ExitCode.USAGE,
                 )
         parsed: list[str] = super().parse_args(ctx, args)
