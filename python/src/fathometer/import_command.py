@@ -30,7 +30,7 @@ Examples:
     fathom import csv log.csv --time when --rtt rtt_ms --date-order dmy --timezone Europe/Berlin
 
 Tools: echo-client, sockperf, iperf3, irtt, flent, ethr, latte (and lagscope), psping, qperf, netperf, neper,
-ping, csv.
+ping, fping, csv.
 """
 
 

@@ -19,9 +19,9 @@ from support.outputs import CASES, IPERF3, LATTE, QPERF
 TRIP = st.one_of(st.none(), st.integers(20, 90_000))
 TRIPS = st.lists(TRIP, min_size=3, max_size=20).filter(any)
 QUICK = settings(max_examples=15, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
-SERIES = (*printed.PINGS, printed.sockperf_log, printed.irtt)
+SERIES = (*printed.PINGS, printed.fping, printed.sockperf_log, printed.irtt)
 OPTIONS = Options(started_ns=10**18)
-REPLY = re.compile(r"bytes from|^Reply from|^Antwort von|^\d+, \d+\.")
+REPLY = re.compile(r"bytes from|\], \d+ bytes|^Reply from|^Antwort von|^\d+, \d+\.")
 WHOLE_MS = (printed.windows, printed.windows_german)
 
 
@@ -54,7 +54,7 @@ def test_rows_are_what_was_sent_and_answered(form, tmp_path):
                 assert series.answered.tolist() == [us is not None for us in trips]
         # Runs follow one another.
         begins = [int(series.sent_ns[0]) for series in imported.series]
-        assert form in {printed.irtt, printed.iputils_stamped} or begins == sorted(set(begins))
+        assert form in {printed.irtt, printed.iputils_stamped, printed.fping} or begins == sorted(set(begins))
 
     each()
 
@@ -210,3 +210,29 @@ def test_windows_ping_is_not_psping(form, tmp_path):
         "TCP latency test connecting to", "Pinging 10.0.0.9 with 32 bytes of data:\n"
     )
     assert read(tmp_path / "x.txt", psping).tool == "psping"
+
+
+@QUICK
+@given(TRIPS, TRIPS)
+def test_fping_keeps_hosts_apart(tmp_path_factory, near, far):
+    """Hosts take turns; a duplicate reply is no packet."""
+    hosts = {"10.0.0.9": near, "db1": far}
+    lines = [line for name, trips in hosts.items() for line in printed.fping(trips, host=name).splitlines()]
+    lines.insert(2, "db1 : duplicate for [0], 64 bytes, 0.83 ms")
+    imported = read(tmp_path_factory.mktemp("fping") / "out.txt", "\n".join(lines) + "\n")
+    assert [(s.reflector, *counts(s)) for s in imported.series] == [(n, *truth(t)) for n, t in hosts.items()]
+
+
+def test_lists_of_fping_are_rows(tmp_path):
+    text = "10.0.0.9 : duplicate for [0], 84 bytes, 0.83 ms\n10.0.0.9 : 0.82 - 0.88\n"
+    (series,) = read(tmp_path / "out.txt", text).series
+    assert series.rtt_ns[series.answered].tolist() == [820_000, 880_000]
+    assert series.answered.tolist() == [True, False, True]
+    assert any("1 duplicate reply" in note for note in series.notes)
+
+
+def test_translated_replies_are_no_loss(tmp_path):
+    """As iputils prints them with a German locale."""
+    text = "PING db1 (10.0.0.9) 56(84) Bytes Daten.\n64 Bytes von 10.0.0.9: icmp_seq=1 ttl=252 Zeit=6.34 ms\n"
+    with pytest.raises(FathometerError, match="line 2 is a reply in another language"):
+        read(tmp_path / "out.txt", text)

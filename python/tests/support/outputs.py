@@ -163,6 +163,13 @@ PING = """PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.
 4 packets transmitted, 2 received, 50% packet loss, time 3003ms
 """
 
+FPING = """[1750000000.000590] 10.0.0.9 : [0], 64 bytes, 0.590 ms (0.590 avg, 0% loss)
+[1750000001.500000] 10.0.0.9 : [1], timed out (0.590 avg, 50% loss)
+[1750000002.000480] 10.0.0.9 : [2], 64 bytes, 0.480 ms (0.535 avg, 33% loss)
+
+10.0.0.9 : xmt/rcv/%loss = 3/2/33%, min/avg/max = 0.480/0.535/0.590
+"""
+
 CASES = {
     "echo-client": ECHO,
     "sockperf": SOCKPERF.format(column="rtt", first="81.361"),
@@ -176,4 +183,5 @@ CASES = {
     "flent": json.dumps(FLENT),
     "ethr": json.dumps(ETHR_ROTATED) + "\n",
     "ping": PING,
+    "fping": FPING,
 }

@@ -34,6 +34,23 @@ def _unix(trips, head, lines, totals):
     )
 
 
+def fping(trips, *, host="10.0.0.9"):
+    """Version 5 with -D -c: it prints a line for each packet."""
+    lines, answered = [], 0
+    for number, us in enumerate(trips):
+        answered += us is not None
+        share = f"{round(100 * (number + 1 - answered) / (number + 1))}% loss"
+        if us is None:
+            lines.append(f"[{START_S + number + 1}.000000] {host} : [{number}], timed out (no avg, {share})")
+        else:
+            at = (START_S + number) * 1_000_000 + us
+            stamp = f"{at // 1_000_000}.{at % 1_000_000:06}"
+            lines.append(f"[{stamp}] {host} : [{number}], 64 bytes, {us / 1000} ms (0.50 avg, {share})")
+    loss = round(100 * (len(trips) - answered) / len(trips))
+    total = f"{host} : xmt/rcv/%loss = {len(trips)}/{answered}/{loss}%"
+    return "\n".join([*lines, "", total + (", min/avg/max = 0.1/0.2/0.3" if answered else "")]) + "\n"
+
+
 def iputils(trips, *, stamped=False, told=False):
     """Linux; with -D, with -O."""
 

@@ -10,7 +10,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
-from fathometer.dataset.importers import echo_client, generic, ping, printed, sockperf, structured, tables
+from fathometer.dataset.importers import (
+    echo_client,
+    fping,
+    generic,
+    ping,
+    printed,
+    sockperf,
+    structured,
+    tables,
+)
 from fathometer.dataset.importers.base import Closing, File, Imported, Importer, Options, Series, Summary
 from fathometer.dataset.importers.totals import REMEDY, difference
 from fathometer.errors import ExitCode, FathometerError
@@ -30,6 +39,7 @@ REGISTRY: dict[str, Importer] = {
         tables.NETPERF,
         tables.NEPER,
         ping.IMPORTER,
+        fping.IMPORTER,
         generic.IMPORTER,
     )
 }

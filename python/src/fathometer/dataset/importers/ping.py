@@ -32,6 +32,8 @@ _REPLY: Final = re.compile(
     re.MULTILINE,
 )
 _ANY_REPLY: Final = re.compile(r"(?:\[[\d.]{1,30}\] )?\d+ bytes from .{0,300}?\b(?:icmp_)?seq=\d")
+_TRANSLATED: Final = re.compile(r"seq=\d{1,10} .{0,100}?=[\d.,]{1,20} ?ms\b")
+"""A reply in another language than English."""
 _SENT: Final = re.compile(r"\b(?:icmp_seq[= ]|seq=)(\d{1,10})")
 """A packet that a line names without a reply: a time-out, an answer that is not there yet, an error."""
 _RUN: Final = re.compile(r"^PING6?[ (]", re.MULTILINE)
@@ -95,7 +97,10 @@ def _read(file: File, options: Options) -> Imported:
         return windows_ping.read(file, options)
     runs = _runs(file)
     if not runs:
-        raise file.bad("ping's output without a reply and without its last lines")
+        raise file.bad(
+            "ping's output without a reply and without its last lines",
+            "check that it is the tool's whole output, in English (LC_ALL=C)",
+        )
     targets = {run.target for run in runs}
     notes: list[str] = []
     spans = [0 if run.quiet or _stamped(run) else _count(run, file) * _SECOND_NS for run in runs]
@@ -142,6 +147,8 @@ def _runs(file: File) -> list[_Run]:
         elif unanswered:
             if _ANY_REPLY.match(line):
                 raise file.bad(f"line {number} is a reply without a time", "ping with 16 bytes or more")
+            if _TRANSLATED.search(line):
+                raise file.bad(f"line {number} is a reply in another language", "call ping with LC_ALL=C")
             run.number(int(unanswered[1]))
     return [r for r in runs if r.last >= 0 or r.sent is not None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -100,13 +100,16 @@ def _iperf3(value: dict[str, Any], file: File, options: Options, broken: tuple[s
         start.get("test_start", {}).get("blksize"), len(points),
         {name: int(value) for name, value in statistics.items()},
         series=tuple(points), throughput=throughput,
-        cannot=(
-            "no application round trips: this is the kernel's smoothed RTT (TCP_INFO), once an interval",
-            "no percentiles: smoothing takes the tail away",
-        ),
+        cannot=_CANNOT if points else ("no round trips: iperf3 measured throughput alone",),
         notes=tuple(notes), extra={"retransmits": retransmits, "statistic": "kernel_srtt"},
         totals=_iperf3_totals(end, intervals),
     )  # fmt: skip
+
+
+_CANNOT: Final = (
+    "no application round trips: this is the kernel's smoothed RTT (TCP_INFO), once an interval",
+    "no percentiles: smoothing takes the tail away",
+)
 
 
 def _iperf3_totals(end: dict[str, Any], intervals: list[dict[str, Any]]) -> tuple[Total, ...]:
