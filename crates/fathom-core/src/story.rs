@@ -15,6 +15,7 @@ mod moment;
 mod next;
 mod page;
 mod queries;
+mod repeated;
 mod shortest;
 mod stood;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod words;
 pub use gather::{Baseline, Gathered, Gatherer};
 pub use levels::Level;
 pub use page::{Labelled, Page, merged};
+pub use repeated::Repeated;
 pub use shortest::Shortest;
 pub use words::changed;
 
@@ -128,6 +130,9 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
 
     let mut lines = vec![heading(measured, events, gathered, last)];
     lines.extend(between::line(measured, events, gathered));
+    let repeated = repeated::line(measured, gathered.repeated, gathered.samples);
+    let quiet = quiet && repeated.is_none();
+    lines.extend(repeated);
     lines.extend(told.into_iter().map(|(_, line)| line));
     if quiet {
         lines.push(nothing(&joined, gathered, last));

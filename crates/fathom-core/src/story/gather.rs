@@ -4,6 +4,7 @@ use super::delays::{self, GoesOn};
 use super::join::join;
 use super::levels::{Level, Levels};
 use super::moment::Moment;
+use super::repeated::Repeated;
 use super::shortest::Shortest;
 use super::stood::Stood;
 use crate::event::{Event, EventKind};
@@ -47,6 +48,8 @@ pub struct Gathered {
     pub longest_ns: Option<u64>,
     /// The shortest of them.
     pub shortest: Option<Shortest>,
+    /// Set-ups that needed a second SYN, or more.
+    pub repeated: Option<Repeated>,
     /// When the last sample was sent, in ns since the Unix epoch.
     pub last_sent_ns: Option<i64>,
     /// How long they took at each time, in order of time, without what waited for a host to run.
@@ -106,6 +109,7 @@ impl Gatherer {
         // set back, that is nothing beside the step.
         let before = all.last_sent_ns.filter(|_| !self.is_set_back);
         all.last_sent_ns = before.max(Some(sample.sent_ns));
+        all.repeated = Repeated::and(all.repeated, sample);
         all.late += u64::from(sample.flags.contains(Flags::ANSWERED_LATE));
         match sample.rtt_ns {
             None if sample.flags.contains(Flags::CORRUPTED) => all.corrupt += 1,
