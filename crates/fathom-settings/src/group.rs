@@ -19,7 +19,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// What is known of its value; `None`: something else fills it in.
+    /// The known value; `None`: something else fills it in.
     pub(crate) fn known(&self, dialect: Dialect) -> Option<&str> {
         placeholder::known(&self.value, dialect)
     }

@@ -45,7 +45,7 @@ pub(super) fn doubt(cohorts: &[Cohort], bracket: Bracket) -> Option<Doubt> {
     Some(Doubt { from_ns, died: deaths().count() as u32, judged, survived_ns })
 }
 
-/// Whether a connection died of idleness that is said to be survived, though so few did that the claim stands.
+/// True if a connection died of an idle time that the claim calls survived. So few died that the claim holds.
 pub(super) fn has_strays(cohorts: &[Cohort], bracket: Bracket) -> bool {
     Low::of(cohorts, bracket).strays(cohorts) > 0
 }
@@ -75,14 +75,14 @@ impl Low {
         died.asked_ns <= self.asked_ns + late_ns || died.most_ns <= self.least_ns
     }
 
-    /// How many died of it, or of less.
+    /// Number of connections that died of this idle time, or of less.
     fn strays(self, cohorts: &[Cohort]) -> u32 {
         let died = |cohort: &Cohort| cohort.died.iter().filter(|died| self.contradicts(cohort, died)).count();
         cohorts.iter().map(died).sum::<usize>() as u32
     }
 
-    /// Whether more than one of nine did not survive it: at another moment, perhaps. The request of a single one may have been
-    /// lost, and have come too late when it was sent again.
+    /// True if more than one of nine connections did not survive it, perhaps at another moment. A single death does not
+    /// count: its request may have been lost, and retransmitted too late.
     fn is_refuted(self, cohorts: &[Cohort]) -> bool {
         let alike = || cohorts.iter().filter(|cohort| cohort.length_ns == self.planned);
         let survived: u32 = alike().map(|cohort| cohort.survived).sum();

@@ -89,7 +89,7 @@ fn idle_ends(outcome: &Outcome) -> String {
     out
 }
 
-/// Between the ends of a band.
+/// The line about lengths between the ends of a band.
 fn band(outcome: &Outcome) -> String {
     let Some(from_ns) = outcome.dies_from_ns else { return String::new() };
     let most = outcome.lengths.iter().find(|row| row.length_ns >= from_ns && row.died > row.survived);

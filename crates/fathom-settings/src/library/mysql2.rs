@@ -18,7 +18,7 @@ pub(super) static LIBRARY: Library = Library {
             unit: Unit::Bool,
             defaults: &[
                 Default { since: FIRST, value: 0, source: "mysql2 2.0.2, which has no keepalive" },
-                // Before 3.3.2 it was on whatever was set.
+                // Before 3.3.2 keepalive was on, whatever the setting.
                 Default {
                     since: Version(2, 1, 0),
                     value: 1,
