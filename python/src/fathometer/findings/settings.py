@@ -75,7 +75,7 @@ def _moments(waits: Sequence[_Wait]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """What a timeout for several paths must stay above."""
+    """Lower bound of a timeout for several paths."""
 
     recovered: list[int]
     """The stalls of all paths, ns."""
@@ -86,7 +86,7 @@ class _Bound:
 
     @property
     def setting(self) -> int:
-        """The longest timeout that one of the paths asks for."""
+        """The longest timeout that one of the paths needs."""
         return values.user_timeout(self.recovered, few=self.few)
 
 

@@ -30,7 +30,7 @@ pub(in crate::probe) struct Addresses {
     failed_first: BTreeSet<SocketAddr>,
     /// The one that worked last.
     last: Option<SocketAddr>,
-    /// It has failed since.
+    /// True if it has failed since.
     last_failed: bool,
 }
 
