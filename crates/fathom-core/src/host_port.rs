@@ -11,7 +11,7 @@ pub fn split(text: &str) -> Result<(&str, Option<u16>), String> {
         };
         match behind.strip_prefix(':') {
             None if !behind.is_empty() => {
-                return Err(format!("{behind} stands where a colon and a port belong"));
+                return Err(format!("expected a colon and a port, found {behind}"));
             }
             port => (host, port),
         }
@@ -27,7 +27,7 @@ pub fn split(text: &str) -> Result<(&str, Option<u16>), String> {
         }
     };
     if host.is_empty() || host.contains(char::is_whitespace) || host.contains('/') {
-        return Err("the host is missing or has characters that no host has".to_owned());
+        return Err("the host is missing or has invalid characters".to_owned());
     }
     // A resolver takes 7007 for the address 0.0.27.95.
     if is_number(host) {

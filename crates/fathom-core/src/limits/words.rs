@@ -96,7 +96,7 @@ fn band(outcome: &Outcome) -> String {
     let most =
         most.map_or_else(String::new, |row| format!(", most of them from {} on", exact(row.length_ns)));
     format!(
-        "  between the two some died and others lived, the first of {}{most}: something looks for idle connections now and then, or several instances have limits of their own\n",
+        "  between the two some died and others lived, the first of {}{most}: something scans for idle connections periodically, or several instances have different limits\n",
         exact(from_ns)
     )
 }
