@@ -1,8 +1,8 @@
-//! Who this reflector is, for the probe that asks whether the one that answers now is the one that served a connection.
+//! This reflector's identity. A probe asks for it to learn if the reflector that answers now is the one that served a connection.
 //!
-//! Its identity tells its place and its process. A process that took another's place is at the same one; another backend
-//! behind the same address is not: its machine, its network or what it listens on differ. The machine's addresses are no
-//! part of its place: they come and go while it stays.
+//! The identity names a place and a process. A process that replaces another one is at the same place. Another backend behind
+//! the same address is at another place: its machine, its network or its listening address differs. The machine's addresses
+//! are no part of the place, because they may change.
 
 use std::fs::{read_link, read_to_string};
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -24,7 +24,7 @@ impl Entry {
         placeholder::known(&self.value, dialect)
     }
 
-    /// What another value is written over, and what stands round it then.
+    /// The range that another value replaces, and the text to show with it.
     pub(crate) fn replaced(&self, dialect: Dialect, new: &str) -> (Range<usize>, String) {
         placeholder::replaced(&self.value, &self.span, dialect, new)
     }

@@ -46,8 +46,8 @@ pub(crate) fn known(value: &str, dialect: Dialect) -> Option<&str> {
     Some(&value[default(value, dialect)?])
 }
 
-/// What `new` is written over, where `value` stands at `span`, and what stands round it then, without the placeholder's name:
-/// it is the file's.
+/// The range that `new` replaces, if `value` is at `span`, and the text to show with it. That text leaves out the placeholder's
+/// name, which belongs to the file.
 pub(crate) fn replaced(
     value: &str,
     span: &Range<usize>,

@@ -1,14 +1,14 @@
-//! Whether what became of the connections is one idle limit, or none; or neither.
+//! Decides if the outcomes of the connections show one idle limit, no limit, or neither.
 //!
-//! A limit says: connections that are idle for less live on, those that are idle for longer die. Where nothing contradicts it, it
-//! needs no test: a length of which most died is tried again before it is a result. What contradicts it are deaths below it, and
-//! connections that outlived it. One of fifty may have died below it: of more, some have a limit of their own that is shorter.
-//! And deaths must be more frequent beyond the bracket than just below it, by Fisher's exact test (one side, 1 in 1,000):
-//! connections that die by chance, or have limits of their own, die as often on both sides. How often they are called a limit
-//! all the same is counted in virtual time (`limits::by_chance`). Where more than one of nine die at the shorter end, which is tried again,
-//! something ended what was idle at one moment, or the limit is none of one length: a `band`, perhaps.
+//! With a limit, connections that are idle for less survive, and connections that are idle for longer die. A limit that nothing
+//! contradicts needs no test: a length after which most died is tried again before it is a result. Deaths below the limit
+//! contradict it, and so do connections that outlived it. One of fifty may have died below it; if more did, some have a shorter
+//! limit. Deaths must also be more frequent beyond the bracket than just below it, by Fisher's exact test (one side, 1 in
+//! 1,000): connections that die by chance, or have different limits, die as often on both sides. `limits::by_chance` counts in
+//! virtual time how often these are still called a limit. The shorter end is tried again. If more than one of nine die there,
+//! something ended all connections that were idle at one moment, or no single length is the limit: it may be a `band`.
 //!
-//! That there is no limit is said, too, where no more than one connection of fifty died.
+//! The result is also "no limit" if at most one connection of fifty died.
 
 use super::cohort::{Bracket, Cohort, Died};
 use crate::event::Death;

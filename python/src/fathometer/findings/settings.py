@@ -80,8 +80,8 @@ class _Bound:
     recovered: list[int]
     """The stalls of all paths, ns."""
     few: bool
-    """A path showed too few stalls to tell how long its next one is: stalls of one path say nothing of
-    another's.
+    """True if a path showed too few stalls to predict its next one. Stalls of one path say nothing about
+    another path.
     """
 
     @property

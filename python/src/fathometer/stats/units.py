@@ -1,16 +1,16 @@
-"""Connections as the units of chance, where those of a run differ by more than chance.
+"""Intervals and comparisons over connections, for runs whose connections differ by more than chance.
 
 A router chooses among ways of equal cost by addresses and ports, so a connection keeps its way, and its
 delay, for life: Pelsser, Cittadini, Vissicchio & Bush (2013), "From Paris to Tokyo: on the suitability of
-ping to measure network latency", IMC. However many samples eight connections carry, a run then says of other
-connections no more than eight draws do.
+ping to measure network latency", IMC. However many samples eight connections carry, they are then only eight
+draws from all possible connections.
 
-Whether connections differ: their levels in slices of time, each less the slice's mean over all connections
-(what moves all of them alike is no difference), by Welch's analysis of variance (1951), "On the comparison of
-several mean values", Biometrika 38. The variance of each connection's mean is that of batch means, as in
-`blocks`. Where they do, an interval's variance is that over time and that between connections together; for
-the latter Student's t has one degree of freedom less than there are connections, or fewer where one of them
-decides it.
+The test compares the connections' levels in slices of time, each minus the slice's mean over all connections,
+because shared drift is no difference. It is Welch's analysis of variance (1951), "On the comparison of several
+mean values", Biometrika 38. The variance of each connection's mean comes from batch means, as in `blocks`. If
+connections differ, an interval's variance is the variance over time plus the variance between connections.
+For the latter, Student's t has one degree of freedom less than there are connections, or fewer if a single
+connection dominates.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LASTING = 0.75
 another share no time, so the hour may explain their difference.
 """
 _FULL = 4
-"""Samples of a connection in a slice, on average; with fewer, slices are joined."""
+"""Minimum number of samples of a connection in a slice, on average; with fewer, slices are joined."""
 
 
 def differ(number: NDArray[np.int64], level: NDArray[np.int64], least: float) -> bool:
