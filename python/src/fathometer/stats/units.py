@@ -5,12 +5,12 @@ delay, for life: Pelsser, Cittadini, Vissicchio & Bush (2013), "From Paris to To
 ping to measure network latency", IMC. However many samples eight connections carry, they are then only eight
 draws from all possible connections.
 
-The test compares the connections' levels in slices of time, each minus the slice's mean over all connections,
-because shared drift is no difference. It is Welch's analysis of variance (1951), "On the comparison of several
-mean values", Biometrika 38. The variance of each connection's mean comes from batch means, as in `blocks`. If
-connections differ, an interval's variance is the variance over time plus the variance between connections.
-For the latter, Student's t has one degree of freedom less than there are connections, or fewer if a single
-connection dominates.
+The test compares the connections' levels in slices of time, each minus the slice's mean over all
+connections, because shared drift is no difference. It is Welch's analysis of variance (1951), "On the
+comparison of several mean values", Biometrika 38. The variance of each connection's mean comes from batch
+means, as in `blocks`. If connections differ, an interval's variance is the variance over time plus the
+variance between connections. For the latter, Student's t has one degree of freedom less than there are
+connections, or fewer if a single connection dominates.
 """
 
 from __future__ import annotations
