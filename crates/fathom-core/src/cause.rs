@@ -41,7 +41,7 @@ impl ClosingCause {
         }
     }
 
-    /// Whether this host's own system ended it. An end for a peer that does not echo has no error number.
+    /// True if this host's kernel ended the connection. An end because the peer does not echo has no error number.
     pub fn is_of_this_host(self, errno: Option<i32>) -> bool {
         self == Self::LocalError && errno.is_some()
     }
@@ -55,8 +55,8 @@ impl ClosingCause {
 /// `ENFILE` and `EMFILE` (asm-generic/errno-base.h): no descriptor is left. `ErrorKind` has no name for them.
 const NO_DESCRIPTOR: [i32; 2] = [23, 24];
 
-/// Whether an error of connecting is this host's own, by its number: no source port or address, no descriptor, no memory,
-/// the interface is down. Nothing was sent then.
+/// True if this host caused a connect error, judged by its number: no source port or address, no descriptor, no memory,
+/// or the interface is down. Nothing was sent then.
 pub fn is_local(errno: i32) -> bool {
     use io::ErrorKind as E;
     let kind = io::Error::from_raw_os_error(errno).kind();

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Splits `HOST`, `HOST:PORT`, `IPV6`, `[IPV6]` or `[IPV6]:PORT`; an IPv6 address may have its interface behind it
-/// (`fe80::1%eth0`). The error says what is wrong, without the text itself.
+/// Splits `HOST`, `HOST:PORT`, `IPV6`, `[IPV6]` or `[IPV6]:PORT`. An IPv6 address may end with its interface
+/// (`fe80::1%eth0`). The error says what is wrong, without quoting the text.
 pub fn split(text: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let Some((host, behind)) = rest.split_once(']') else {
@@ -11,7 +11,7 @@ pub fn split(text: &str) -> Result<(&str, Option<u16>), String> {
         };
         match behind.strip_prefix(':') {
             None if !behind.is_empty() => {
-                return Err(format!("{behind} stands where a colon and a port belong"));
+                return Err(format!("expected a colon and a port, found {behind}"));
             }
             port => (host, port),
         }
@@ -27,7 +27,7 @@ pub fn split(text: &str) -> Result<(&str, Option<u16>), String> {
         }
     };
     if host.is_empty() || host.contains(char::is_whitespace) || host.contains('/') {
-        return Err("the host is missing or has characters that no host has".to_owned());
+        return Err("the host is missing or has invalid characters".to_owned());
     }
     // A resolver takes 7007 for the address 0.0.27.95.
     if is_number(host) {
@@ -57,8 +57,8 @@ fn is_ipv6(text: &str) -> bool {
     address.parse::<Ipv6Addr>().is_ok() && !interface.is_empty() && !interface.contains(':')
 }
 
-/// A host with its port, where it has one, as part of a file name that people can read: `::1` is `0--1`, and
-/// `[fe80::1%eth0]:7` is `fe80--1.eth0_7`. `None`: the text has no IPv6 address.
+/// The host, and its port if given, as a readable part of a file name: `::1` becomes `0--1`, and `[fe80::1%eth0]:7`
+/// becomes `fe80--1.eth0_7`. `None`: the text has no IPv6 address.
 pub fn ipv6_in_file_name(text: &str) -> Option<String> {
     let (before, address, behind) = if is_ipv6(text) {
         ("", text, String::new())
@@ -71,7 +71,7 @@ pub fn ipv6_in_file_name(text: &str) -> Option<String> {
         return None;
     }
     let (address, interface) = address.split_once('%').map_or((address, None), |(a, i)| (a, Some(i)));
-    // One spelling of each address. A dash at either end of the name would be lost.
+    // Each address has one spelling. A dash at either end of the name would be lost.
     let mut spelled = address.parse::<Ipv6Addr>().ok()?.to_string();
     if spelled.starts_with("::") {
         spelled.insert(0, '0');
@@ -145,12 +145,12 @@ mod tests {
     }
 
     proptest! {
-        /// Two recordings of one second must not have one name because their targets look alike.
+        /// Recordings begun in the same second need different names, even if their targets look alike.
         #[test]
         fn different_ipv6_targets_have_different_names(
             a in any::<(u8, u8, Option<u16>)>(), b in any::<(u8, u8, Option<u16>)>()
         ) {
-            // Few bits, at both ends of the address, so that parts coincide often.
+            // The addresses use few bits, at both ends, so that parts often coincide.
             let text = |(high, low, port): (u8, u8, Option<u16>)| {
                 let address = Ipv6Addr::new(u16::from(high % 4), 0, 0, 0, 0, 0, u16::from(low % 2), u16::from(low % 16));
                 port.map_or_else(|| address.to_string(), |port| format!("[{address}]:{}", port % 16))

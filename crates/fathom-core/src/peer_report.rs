@@ -199,9 +199,9 @@ pub struct Inquiry {
     part: Vec<u8>,
     /// What its questions bear the code of.
     secret: Option<Secret>,
-    /// It was asked which maintenance is announced to its host.
+    /// The reflector was asked which maintenance is announced to its host.
     asked_notices: bool,
-    /// What it answered to that: what is announced, if anything is.
+    /// The reflector's answer: the announced maintenance, if any.
     #[expect(
         clippy::option_option,
         reason = "no answer, an answer that nothing is announced, one with a notice"
@@ -261,15 +261,15 @@ impl Inquiry {
         }
     }
 
-    /// Asks once which maintenance is announced to the reflector's host, and most of all in this silence.
+    /// Asks once which maintenance is announced to the reflector's host, above all during this silence.
     pub fn about_notices(&mut self, silence: Span) {
         if !std::mem::replace(&mut self.asked_notices, true) {
             self.to_ask.push_back((u32::MAX, Some(silence), About::Notices));
         }
     }
 
-    /// What the reflector said of that, once: what is announced, if anything is. `None`: it has not said, or does not know the
-    /// question.
+    /// Takes the reflector's answer, once: the announced maintenance, if any. `None`: it has not answered, or does not
+    /// know the question.
     pub fn take_notice(&mut self) -> Option<Option<Announced>> {
         self.notice.take()
     }
@@ -344,7 +344,7 @@ impl Inquiry {
     fn joined(&mut self, question: &Question, reply: Option<Reply>) -> Option<(Asked, Option<PeerReport>)> {
         self.came_back += 1;
         if question.about == About::Notices {
-            // An older reflector says who it is.
+            // An older reflector answers with its identity.
             if let Some(Reply::Notice(announced)) = reply {
                 self.notice = Some(announced);
             }
@@ -442,7 +442,7 @@ mod tests {
         }
     }
 
-    /// It is one question more, and an answer that says nothing of the connections.
+    /// This adds one question, whose answer says nothing about the connections.
     #[test]
     fn notice_of_the_peer_comes_with_its_report() {
         for knows in [true, false] {

@@ -35,9 +35,9 @@ impl Boundaries {
         self.next_ns
     }
 
-    /// Whether a boundary has been crossed, which then counts as taken. A clock that is set back by a period or less crosses none a
-    /// second time, and one that is set forward over many crosses them at once. One that is set back further, as after it had been
-    /// wrong for a while, has its next boundary there.
+    /// True if a boundary was crossed, which then counts as taken. A clock that is set back by at most one period
+    /// crosses no boundary twice, and one that is set forward over many crosses them at once. A clock that is set back
+    /// further, as after it had been wrong for a while, gets its next boundary from there.
     pub fn is_crossed(&mut self, utc_ns: i64) -> bool {
         if self.next_ns.saturating_sub(utc_ns) > self.every_ns.saturating_mul(2) {
             self.next_ns = self.after(utc_ns);
@@ -253,7 +253,7 @@ mod tests {
         assert!(!Boundaries::new(u64::MAX, 0).is_crossed(i64::MAX - 1));
     }
 
-    /// The clock was an hour ahead for a while: no recording of five seconds ended for an hour after that.
+    /// The clock was an hour ahead for a while, and then no five-second recording ended for an hour.
     #[test]
     fn clock_set_right_rotates_again() {
         let second = |s: i64| s * 1_000_000_000;

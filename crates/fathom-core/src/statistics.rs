@@ -68,7 +68,7 @@ pub struct Statistics {
     pub warm_up: u64,
     /// Due but never sent: `unconnected`, `blocked` (the connection took no more) or `late` (this host did not run).
     pub not_sent: Reasons,
-    /// Samples that were out when the run ended, before their time-out: neither answered nor lost.
+    /// Samples in flight when the run ended, before their time-out: neither answered nor lost.
     pub in_flight: u64,
     /// Sent, and without a row in the recording, by the reason of `recording.overflowed`. A run that goes on may have counted
     /// them above; its recording read back cannot have.
@@ -227,8 +227,8 @@ impl Statistics {
         Losses { unknown: self.unanswered.saturating_sub(forward + backward), ..self.losses }
     }
 
-    /// Samples that were due, sent or not. Of a recording these are, at the least, those with a row, those that were not sent, those
-    /// in flight at its end, and those whose loss is told.
+    /// Samples that were due, sent or not. For a recording this is a minimum: those with a row, those not sent, those
+    /// in flight at its end, and those recorded as lost.
     pub fn due(&self) -> u64 {
         let due = self.due.map_or(0, |due| due.saturating_sub(self.before));
         // Not every probing thread may have said how many, and before a seam of a rotation none does.
@@ -238,8 +238,8 @@ impl Statistics {
     }
 
     /// The share of samples that were answered, late ones included, among those that were sent or had no connection that took
-    /// them. What this host did not come to send, or failed to, says nothing of the target, and of what was not recorded nobody
-    /// knows. `None`: there was none.
+    /// them. Samples that this host failed to send say nothing about the target, and the outcome of
+    /// unrecorded samples is unknown. `None`: there was none.
     pub fn availability(&self) -> Option<f64> {
         let here = self.not_sent.of("late").saturating_add(self.not_sent.of(LOCAL));
         let of_the_path = self.not_sent.total().saturating_sub(here);
@@ -247,12 +247,12 @@ impl Statistics {
         (asked > 0).then(|| self.answered as f64 / asked as f64)
     }
 
-    /// Unanswered samples that were lost in this host: on connections that it ended, or that ended or were silent for its sake.
+    /// Unanswered samples that were lost in this host: it ended their connection, or caused its end or silence.
     pub fn lost_here(&self) -> u64 {
         self.lost_here.count()
     }
 
-    /// Whether no attempt to connect came as far as the network, and one failed in this host.
+    /// True if no attempt to connect reached the network, and one failed in this host.
     pub fn failed_here(&self) -> bool {
         let connected = !self.connections.is_empty() || self.connections_omitted > 0;
         !connected

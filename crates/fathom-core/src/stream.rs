@@ -350,8 +350,8 @@ impl Stream {
         read
     }
 
-    /// The run ends, and the connection with it in order: lets go of the samples that are in flight, and says how many
-    /// they are. Those have waited for less than the timeout, and nothing that was sent after them has come back.
+    /// Ends the connection in order at the end of the run: releases the samples in flight, and returns their number.
+    /// They have waited for less than the timeout, and no later sample has come back.
     pub fn let_go(&mut self, now_ns: u64) -> u64 {
         let in_flight = |s: &mut InFlight| !s.resolved && now_ns.saturating_sub(s.sent_ns) < self.timeout_ns;
         std::iter::from_fn(|| self.in_flight.pop_back_if(in_flight)).count() as u64

@@ -431,7 +431,7 @@ pub fn clock_time(at: Timestamp) -> String {
     at.strftime("%H:%M:%S").to_string()
 }
 
-/// Day and time of a moment, UTC: a run may take weeks, and its recording is read years later.
+/// The day and time of a moment, UTC: a run may take weeks, and its recording is read years later.
 pub fn date_and_time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }

@@ -64,7 +64,7 @@ impl Verdict {
         }
     }
 
-    /// Whether the cause lies in this host, so that the target's availability is not lowered by it.
+    /// True if the cause is in this host, so that it does not lower the target's availability.
     pub fn is_local(self) -> bool {
         matches!(self, Self::Local | Self::LocalPaused)
     }

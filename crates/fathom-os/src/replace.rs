@@ -1,20 +1,20 @@
 //! Files that are replaced in one step: a reader sees the old one or the new one, whole.
 //!
-//! The new file gets a random name, and is made only if nothing has that name. So a link that another account planted in the
-//! directory leads nowhere.
+//! The new file gets a random name, and is created only if that name is free. So a link that another account planted in
+//! the directory has no effect.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Names to try: that one is taken is a chance of one in 2^64.
+/// Maximum number of names to try. A name is taken with a chance of one in 2^64.
 const TRIES: usize = 3;
-/// Links in a row that are followed, as by the kernel.
+/// Maximum number of links in a row, as in the kernel.
 const LINKS: usize = 40;
 
-/// Replaces a file. `mode`: what a new file may be used for, before the process's umask. A link of this account or of root
-/// in its place stays, and what it leads to is replaced; any other link is an error.
+/// Replaces a file. `mode`: permissions of a new file, before the process's umask. A link of this account or of root
+/// stays, and its target is replaced; any other link is an error.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let place = place(path)?;
     let (temporary, mut file) = create_beside(&place, mode)?;
@@ -39,7 +39,7 @@ fn create_beside(place: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Makes a new file; anything of that name, a link too, is an error.
+/// Creates a new file; an existing file or link of that name is an error.
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -50,7 +50,7 @@ pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     options.open(path)
 }
 
-/// The path without its links.
+/// The path with its links resolved.
 fn place(path: &Path) -> io::Result<PathBuf> {
     let mut place = path.to_owned();
     for _ in 0..LINKS {

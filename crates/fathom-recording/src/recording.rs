@@ -271,8 +271,8 @@ fn unreadable(name: &str, bytes: u64, error: &std::io::Error) -> Damage {
     broken(name, bytes, &format!("cannot be read: {error}"))
 }
 
-/// The recording as it is now, for segments that have closed since it was opened. It is opened again only where its event log has
-/// grown: thousands of files that no event lists cost no more than one.
+/// The recording's current state, with the segments that closed since it was opened. It is opened again only if its
+/// event log has grown, so thousands of files that no event lists cost no more than one.
 #[derive(Debug, Default)]
 struct Later {
     log_bytes: u64,
@@ -283,7 +283,7 @@ impl Later {
     fn of(&mut self, dir: &Path) -> Option<&Recording> {
         let log_bytes = fs::metadata(dir.join(EVENTS)).map_or(0, |log| log.len());
         if self.recording.is_none() || log_bytes != self.log_bytes {
-            // What is written from here on makes the log longer than this.
+            // Anything written from here on makes the log longer than this.
             self.log_bytes = log_bytes;
             self.recording = Recording::open(dir).ok().map(Box::new);
         }

@@ -60,8 +60,9 @@ fn name_of(dir: &Path) -> String {
     dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Removes the recordings beside `dir` that `--keep` does not keep any more, for the run that goes on in `dir`; `ages` says how old
-/// they are. `current` is the manifest there. What is removed is told, and what should go and yet stays, with why. It removes
+/// Removes the recordings beside `dir` that `--keep` no longer keeps. The current run records in `dir`, and `current` is its
+/// manifest; `ages` gives the ages. The result names removed recordings, and those that could not be removed, with the reason.
+/// It removes
 ///
 /// * what this run itself recorded: by the name of the run, in the directory that it made for it;
 /// * what an earlier run of the same host recorded of the same target under the same label, in such a directory too, when the `--keep` of

@@ -1,15 +1,15 @@
-//! What every reader of a recording demands of its JSON, the Python half too: whole numbers of 64 bits, few levels, times as
-//! RFC 3339 has them, and a manifest that keeps to its schema.
+//! The rules of a recording's JSON that every reader shares, the Python half too: integers of 64 bits, limited nesting,
+//! RFC 3339 times, and a manifest that matches its schema.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// Levels of lists and objects; ours have a handful.
+/// Maximum depth of nested lists and objects; ours have a handful.
 const DEEPEST: usize = 64;
-/// From here on a number has no 64 bits: `serde_json` makes a float of a larger whole number.
+/// First number that does not fit into 64 bits: `serde_json` makes a float of a larger integer.
 const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
 
-/// The reason why some reader refuses a value; `None`: every reader takes it.
+/// The reason why some reader refuses a value. `None`: every reader takes it.
 pub(crate) fn unfit(value: &Value) -> Option<String> {
     unfit_below(value, DEEPEST)
 }
@@ -29,7 +29,7 @@ fn unfit_below(value: &Value, levels: usize) -> Option<String> {
     children.into_iter().find_map(|child| unfit_below(child, levels - 1))
 }
 
-/// True for an event, of this version or of a later one: it has a time and a kind.
+/// True for an event of this version or a later one: it has a time and a kind.
 pub(crate) fn is_event(value: &Value) -> bool {
     value["kind"].is_string() && value["at"].as_str().is_some_and(is_time) && unfit(value).is_none()
 }
@@ -54,19 +54,19 @@ fn is_time(text: &str) -> bool {
         && separated
         && digits != 1
         && zoned
-        // A minute of 61 seconds is not known to all.
+        // Not all readers know a minute of 61 seconds.
         && &date[17..] != b"60"
         && text.parse::<Timestamp>().is_ok_and(|at| i64::try_from(at.as_nanosecond()).is_ok())
 }
 
-/// The first thing in a manifest that breaks its schema; `None`: nothing does.
+/// The first violation of the manifest's schema. `None`: there is none.
 pub(crate) fn breaks_manifest_schema(manifest: &Value) -> Option<String> {
     let schema: Value = serde_json::from_str(include_str!("../../../schema/manifest.schema.json"))
         .expect("a test reads the schema that is compiled in");
     unfit(manifest).or_else(|| breaks(manifest, &schema, "it"))
 }
 
-/// The keywords that the manifest's schema uses, and no others: a test says so.
+/// Checks the keywords that the manifest's schema uses; a test ensures that it uses no others.
 fn breaks(value: &Value, schema: &Value, name: &str) -> Option<String> {
     let types: Vec<&str> = match &schema["type"] {
         Value::String(one) => vec![one],
@@ -144,7 +144,7 @@ mod tests {
             ("2026-13-02T03:04:05Z", false),
             ("2026-01-02T03:04:05+01:00[Europe/Paris]", false),
             ("20260102T030405Z", false),
-            // Not in 64 bits of ns.
+            // Does not fit into 64 bits of ns.
             ("0001-01-01T00:00:00Z", false),
             ("9999-12-31T23:59:59Z", false),
             ("é", false),
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// A keyword that is not known here would be no law.
+    /// A keyword that is unknown here would not be checked.
     #[test]
     fn schema_has_known_keywords_only() {
         fn keywords(schema: &Value, found: &mut Vec<String>) {

@@ -40,7 +40,7 @@ pub struct Config {
     pub run_for_ns: Option<u64>,
     /// Whether machines are told too, on standard output.
     pub json: bool,
-    /// Whose metadata service to read, for probes that ask what is announced to this host.
+    /// Metadata service to read, for probes that ask which maintenance is announced to this host.
     pub cloud: fathom_cloud::Settings,
     /// None: throughput tests are not served.
     pub throughput: Option<Throughput>,

@@ -120,7 +120,7 @@ pub(crate) struct Flows {
     ended: Lately<Key, Ended>,
     datagrams: Lately<Key, Datagrams>,
     began_utc_ns: i64,
-    /// What the cloud announced to this host.
+    /// Maintenance that the cloud announced to this host.
     notices: Notices,
 }
 

@@ -1,18 +1,18 @@
-//! Who this reflector is, for the probe that asks whether the one that answers now is the one that served a connection.
+//! This reflector's identity. A probe asks for it to learn if the reflector that answers now is the one that served a connection.
 //!
-//! Its identity tells its place and its process. A process that took another's place is at the same one; another backend
-//! behind the same address is not: its machine, its network or what it listens on differ. The machine's addresses are no
-//! part of its place: they come and go while it stays.
+//! The identity names a place and a process. A process that replaces another one is at the same place. Another backend behind
+//! the same address is at another place: its machine, its network or its listening address differs. The machine's addresses
+//! are no part of the place, because they may change.
 
 use std::fs::{read_link, read_to_string};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 
-/// What stays of a machine when it is booted anew, or gets other addresses. Of machines that were cloned the cloud's name differs.
+/// Identity of a machine that survives reboots and new addresses. Cloned machines differ in the cloud's name.
 const MACHINE: [&str; 3] =
     ["/etc/machine-id", "/proc/sys/kernel/hostname", "/var/lib/cloud/data/instance-id"];
-/// The host's own UTS namespace (Linux, `PROC_UTS_INIT_INO`): a process in another is in a container, whose host name says
-/// which. Its network is another one after each start.
+/// The host's own UTS namespace (Linux, `PROC_UTS_INIT_INO`). A process in another one is in a container, which its
+/// host name identifies. A container gets a new network at each start.
 const HOST_UTS: &str = "uts:[4026531838]";
 
 /// The identity of this process, which listens on these addresses.
@@ -27,7 +27,7 @@ pub(crate) fn identity(listens: impl Iterator<Item = SocketAddr>) -> u32 {
     fathom_wire::identity_of(digest(&place), random.finish() as u32)
 }
 
-/// Which network of this machine: there may be several, as the hosts of an emulated network.
+/// Network namespace of this machine. There may be several, as for the hosts of an emulated network.
 fn network() -> String {
     let namespace = |name: &str| {
         let link = read_link(format!("/proc/self/ns/{name}")).unwrap_or_default();

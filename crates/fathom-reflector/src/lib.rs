@@ -59,7 +59,7 @@ pub struct Reflector {
     tds: Option<(fathom_tds::service::Service, Vec<SocketAddr>)>,
     talk: Talk,
     stop: Arc<AtomicBool>,
-    /// Reads what the cloud announces to this host.
+    /// Reads the maintenance that the cloud announces to this host.
     _cloud: CloudWatch,
     /// What the machine granted lasts as long as this.
     _held: Option<CpuLatencyHold>,

@@ -1,5 +1,5 @@
-//! Maintenance that the cloud announced to this host, for the probe that asks. The metadata service is read as the probe reads its own
-//! (`fathom-cloud`), in a thread of its own; an answer is as long as its question (`fathom_wire::notice`).
+//! Maintenance that the cloud announced to this host, for probes that ask. A thread reads the metadata service as the
+//! probe reads its own (`fathom-cloud`). An answer is as long as its question (`fathom_wire::notice`).
 
 use fathom_cloud::{CloudMessage, CloudWatch, Settings};
 use fathom_core::event::EventKind;
@@ -9,13 +9,14 @@ use fathom_wire::{Announced, Silence};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Notices that are remembered, the latest.
+/// Maximum number of remembered notices; the latest are kept.
 const REMEMBERED: usize = 16;
-/// A path may suffer a little before a notice's time, and settle for some minutes after it is gone (as `fathom_core::story`).
+/// A path may suffer a little before a notice's time, and settles some minutes after it is gone (as in
+/// `fathom_core::story`).
 const BEFORE_NS: i64 = 60_000_000_000;
 const AFTER_NS: i64 = 300_000_000_000;
 
-/// What is announced, shared with the thread that reads it.
+/// Announced maintenance, shared with the thread that reads it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notices {
     known: Arc<Mutex<VecDeque<Known>>>,
@@ -25,7 +26,7 @@ pub(crate) struct Notices {
 #[derive(Debug, Clone)]
 struct Known {
     cloud: u8,
-    /// The cloud's name for it, or its word for what will be done.
+    /// The cloud's name for the notice, or its word for the planned work.
     name: String,
     what: u8,
     key: u32,
@@ -33,12 +34,12 @@ struct Known {
     started_ns: Option<i64>,
     gone_ns: Option<i64>,
     lasts_ns: Option<u64>,
-    /// When it changed last.
+    /// Time of its last change.
     changed_ns: i64,
 }
 
 impl Known {
-    /// How much of a time lies in its window, in ns.
+    /// Overlap of a time span with its window, in ns.
     fn covers(&self, from_ns: i64, to_ns: i64) -> i64 {
         let Some(begins) = self.begins_ns.into_iter().chain(self.started_ns).min() else { return 0 };
         let ends = self.gone_ns.map_or(i64::MAX, |gone| gone.saturating_add(AFTER_NS));
@@ -53,7 +54,7 @@ impl Known {
             cloud: self.cloud,
             what: self.what,
             key: self.key,
-            // What lies too far away to be told is not told.
+            // A time that is too far away for the format is left out.
             begins_in_ms: self.begins_ns.and_then(|at| {
                 i32::try_from(at.saturating_sub(now_ns) / 1_000_000).ok().filter(|ms| *ms != i32::MIN)
             }),
@@ -65,7 +66,7 @@ impl Known {
 }
 
 impl Notices {
-    /// Watches the metadata service, for as long as what this gives lives.
+    /// Watches the metadata service until the returned value is dropped.
     pub(crate) fn watch(&self, settings: &Settings) -> CloudWatch {
         let notices = self.clone();
         CloudWatch::start(settings, move |message| match message {
@@ -75,7 +76,7 @@ impl Notices {
         })
     }
 
-    /// Takes what the cloud said. What concerns other machines is not this host's.
+    /// Takes the cloud's notices. Those for other machines are skipped.
     fn take(&self, kind: &EventKind, now_ns: i64) {
         let EventKind::Maintenance { host, cloud, id, what, state, not_before, duration_ns, .. } = kind
         else {
@@ -86,7 +87,7 @@ impl Notices {
         }
         let (cloud, name) = (Cloud::code_of(cloud), id.as_ref().unwrap_or(what));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // A cloud may give it another name from one state to the next.
+        // A cloud may rename a notice from one state to the next.
         let goes_on = |known: &Known| known.cloud == cloud && known.gone_ns.is_none();
         let by_name = known.iter().rposition(|known| goes_on(known) && known.name == *name);
         let by_work = || known.iter().rposition(|known| goes_on(known) && known.what == code_of(what));
@@ -119,7 +120,7 @@ impl Notices {
         }
     }
 
-    /// What to say to who asks about this silence: the notice whose window has most of it, or without one the latest.
+    /// The notice to report about this silence: the one whose window overlaps it most, or else the latest.
     pub(crate) fn told(&self, silence: Option<Silence>) -> Option<Announced> {
         self.told_at(utc_ns(), mono_ns(), silence)
     }
@@ -129,7 +130,7 @@ impl Notices {
         let covered = silence.and_then(|silence| {
             let utc = |at: u64| utc_ns.saturating_sub(i64::try_from(now_ns.saturating_sub(at)).unwrap_or(0));
             let (from, to) = silence.span(now_ns);
-            // One that is over at once lasts a moment all the same.
+            // A notice that is over at once still lasts a moment.
             let covers = |known: &&Known| known.covers(utc(from), utc(to).max(utc(from) + 1));
             known.iter().filter(|known| covers(known) > 0).max_by_key(covers)
         });

@@ -19,12 +19,12 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// What is known of its value; `None`: something else fills it in.
+    /// The known value; `None`: something else fills it in.
     pub(crate) fn known(&self, dialect: Dialect) -> Option<&str> {
         placeholder::known(&self.value, dialect)
     }
 
-    /// What another value is written over, and what stands round it then.
+    /// The range that another value replaces, and the text to show with it.
     pub(crate) fn replaced(&self, dialect: Dialect, new: &str) -> (Range<usize>, String) {
         placeholder::replaced(&self.value, &self.span, dialect, new)
     }

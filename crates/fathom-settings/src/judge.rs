@@ -20,7 +20,7 @@ pub struct Write {
     pub instead: bool,
     /// It is added between others on their line, not as a line of its own.
     pub within: bool,
-    /// The version since which the setting exists, where the user names none.
+    /// The version that introduced the setting, if the user names no version.
     pub since: Option<Version>,
     /// The line, with the comma that stands behind it where others follow within braces; of a connection string or a URL the part of it, because the rest may hold a password.
     pub text: String,
@@ -86,7 +86,7 @@ pub(crate) fn group(
     let dialect = dialect(library);
     let set = read(library, group, version, &mut wrongs);
     wrongs.extend(group.wrongs.iter().map(|wrong| Wrong { at: wrong.at, what: wrong.what.clone() }));
-    // Who sets a setting has a version that knows it.
+    // A file that has the setting belongs to a version that knows it.
     let is_set = |name: &str| set.entries.contains_key(name);
     let versions = version.map_or_else(|| library.versions(is_set), |version| vec![version]);
     let of = |version| Values { library, set: set.values.clone(), version, flavour: group.flavour };
@@ -143,7 +143,7 @@ pub(crate) fn group(
     Judged { judgements, wrongs, edits, notes: notes.collect() }
 }
 
-/// How placeholders are written in its files.
+/// Placeholder syntax of its files.
 fn dialect(library: &Library) -> Dialect {
     if library.name == "HikariCP" { Dialect::Spring } else { Dialect::Shell }
 }
@@ -301,7 +301,7 @@ fn remedies<'a>(
     remedies
 }
 
-/// The best remedy of settings that can be written, and what holds then in the versions that have them.
+/// The best remedy whose settings can be written, and the result in the versions that have them.
 fn first_that_holds<'a>(
     now: &[Values<'a>],
     limit: Limit,
@@ -381,7 +381,7 @@ fn judge(
     let by = library.keys.iter().map(|key| key.name).find(|name| *name == longest.by);
     let blamed = match by {
         Some(by) if !loses || (set.entries.contains_key(by) && !set.entries.contains_key(main)) => by,
-        // None of these versions has the setting that should bound it.
+        // None of these versions has the setting that would bound it.
         Some(by) if all.iter().all(|values| !values.has(main)) => by,
         _ => main,
     };

@@ -134,7 +134,7 @@ fn recognised<'a>(
     }
 }
 
-/// Whether a file is one of Spring's for a profile: `application-prod.yml`.
+/// True for a Spring file of one profile: `application-prod.yml`.
 fn is_of_a_profile(name: &str) -> bool {
     name.rsplit(['/', '\\']).next().is_some_and(|file| file.starts_with("application-"))
 }
@@ -159,7 +159,7 @@ fn judged(
     let mut before: Vec<Judgement> = Vec::new();
     for (library, group) in &groups {
         let judged = judge::group(library, group, version, limits, places);
-        // A document that only inherits what decides is told once.
+        // A document that only inherits the deciding settings is reported once.
         report.judgements.extend(judged.judgements.iter().filter(|one| !before.contains(one)).cloned());
         before = judged.judgements;
         report.edits.extend(judged.edits);

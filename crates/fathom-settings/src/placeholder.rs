@@ -1,30 +1,30 @@
-//! Values that something else fills in: `${NAME:default}` of Spring, `${NAME:-default}` and `${NAME-default}` of shells and
-//! Compose. Where a placeholder has a default, that is what is known of the value.
+//! Values that something else fills in: `${NAME:default}` of Spring, `${NAME:-default}` and `${NAME-default}` of shells
+//! and Compose. If a placeholder has a default, that is the known value.
 
 use std::ops::Range;
 
-/// Whose placeholders they are.
+/// Syntax of placeholders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// Spring's: all behind the first colon is the default.
+    /// Spring: everything after the first colon is the default.
     Spring,
-    /// Those of shells: `-` begins a default, with a colon before it or without one.
+    /// Shells: `-` begins the default, with or without a colon before it.
     Shell,
 }
 
-/// Whether something else fills in a value, or a part of it.
+/// True if something else fills in a value, or a part of it.
 pub(crate) fn is_filled_in(value: &str) -> bool {
     value.contains("${") || value.contains("%(") || value.starts_with('%')
 }
 
-/// Where the default stands in a value that is one placeholder; of nested ones the innermost. `None`: there is none.
+/// Range of the default in a value that is a single placeholder; of nested ones the innermost. `None`: there is none.
 fn default(value: &str, dialect: Dialect) -> Option<Range<usize>> {
     let inner = value.strip_prefix("${")?.strip_suffix('}')?;
     let (at, sign) = match dialect {
         Dialect::Spring => (inner.find(':')?, 1),
         Dialect::Shell => inner.find(":-").map(|at| (at, 2)).or_else(|| Some((inner.find('-')?, 1)))?,
     };
-    // A name has no brace: that would be another placeholder's.
+    // A name has no brace: a brace belongs to another placeholder.
     if inner[..at].contains(['{', '}']) {
         return None;
     }
@@ -38,7 +38,7 @@ fn default(value: &str, dialect: Dialect) -> Option<Range<usize>> {
     (!default.is_empty() && is_plain).then_some(from..value.len() - 1)
 }
 
-/// What is known of a value: a placeholder's default. `None`: something else fills it in.
+/// The known value: a placeholder's default. `None`: something else fills it in.
 pub(crate) fn known(value: &str, dialect: Dialect) -> Option<&str> {
     if !is_filled_in(value) {
         return Some(value);
@@ -46,8 +46,8 @@ pub(crate) fn known(value: &str, dialect: Dialect) -> Option<&str> {
     Some(&value[default(value, dialect)?])
 }
 
-/// What `new` is written over, where `value` stands at `span`, and what stands round it then, without the placeholder's name:
-/// it is the file's.
+/// The range that `new` replaces, if `value` is at `span`, and the text to show with it. That text leaves out the placeholder's
+/// name, which belongs to the file.
 pub(crate) fn replaced(
     value: &str,
     span: &Range<usize>,
@@ -56,7 +56,7 @@ pub(crate) fn replaced(
 ) -> (Range<usize>, String) {
     let whole = (span.clone(), new.to_owned());
     let Some(found) = default(value, dialect) else { return whole };
-    // With escapes, places within it are not known.
+    // In a value with escapes, positions are unknown.
     if span.len() != value.len() {
         return whole;
     }

@@ -1,10 +1,10 @@
-//! Why a setting holds against a limit, or loses.
+//! The reason why a setting holds against a limit, or does not.
 
 use crate::library::{Longest, reaches_lent};
 use crate::unit::exactly;
 use fathom_core::limits::Limit;
 
-/// In words. What a pool does to the connections that wait in it says nothing of one that a caller holds.
+/// Describes the reason. A pool's treatment of connections that wait in it says nothing about one that a caller holds.
 pub(crate) fn why(limit: Limit, longest: Longest, limit_ns: u64, loses: bool) -> String {
     let (against, by) = (exactly(limit_ns), longest.by);
     let longest = longest.ns.map(|ns| exactly(u64::try_from(ns).unwrap_or(0)));

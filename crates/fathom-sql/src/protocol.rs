@@ -91,7 +91,7 @@ pub(crate) struct Watch {
     pub(crate) sql: String,
     /// What is to stand for `$1` there: the question is prepared once, and asked of many. `None`: it has none.
     pub(crate) of: Option<String>,
-    /// It is another session than the login named: a pooler or balancer between has it answer.
+    /// This session differs from the one that the login named: a pooler or balancer answers with it.
     pub(crate) is_anothers: bool,
     /// Of an answer that has a row.
     pub(crate) read: fn(Vec<Option<String>>) -> Result<Seen, Error>,

@@ -258,7 +258,7 @@ fn note(outcome: &mut Outcome, record: &Record, text: String) {
     outcome.asked.notes.push(text);
 }
 
-/// What shows a pooler or balancer between: sessions of the server that are fewer than the connections, or others than the logins named.
+/// Signs of a pooler or balancer: fewer server sessions than connections, or other sessions than the logins named.
 fn pooled(watches: &[&Watch]) -> Option<String> {
     let sessions: BTreeSet<(&str, Option<&str>)> =
         watches.iter().map(|watch| (watch.sql.as_str(), watch.of.as_deref())).collect();

@@ -1,5 +1,5 @@
-//! What a reflector says of maintenance that a cloud announced to its host: the answer to the third question
-//! ([`crate::question`]), as long as that.
+//! A reflector's answer about maintenance that a cloud announced to its host. It answers the third question
+//! ([`crate::question`]), and has the same length.
 //!
 //! ```text
 //!  32      4   begins_in      ms until it may begin, negative where that is over; 80 00 00 00 = not known
@@ -22,22 +22,22 @@ const FLAGS: u16 = 1 | FLAG_NOTICE | 1 << 15;
 const NOT_TOLD: u32 = u32::MAX;
 const BEGINS_NOT_TOLD: i32 = i32::MIN;
 
-/// Maintenance of the reflector's host. Times are told as how long ago they were, so that no clock needs to be compared.
+/// Maintenance of the reflector's host. Times are ages, so that no clocks need to be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announced {
     /// Which cloud: 1 Azure, 2 AWS, 3 GCP. A later version may have others.
     pub cloud: u8,
-    /// The cloud's word for what will be done; 0: another.
+    /// Code of the cloud's word for the planned work; 0: another word.
     pub what: u8,
-    /// Tells it from others of this reflector.
+    /// Key that tells the notice from others of this reflector.
     pub key: u32,
-    /// In how many ms it may begin, negative where that is over. `None`: not known.
+    /// Milliseconds until it may begin, negative if that is over. `None`: not known.
     pub begins_in_ms: Option<i32>,
-    /// How many ms ago it was first said to have begun. `None`: it was not.
+    /// Milliseconds since it was first said to have begun. `None`: it was not.
     pub started_ago_ms: Option<u32>,
-    /// How many ms ago it was announced no more. `None`: it still is.
+    /// Milliseconds since it is no longer announced. `None`: it still is.
     pub gone_ago_ms: Option<u32>,
-    /// How many ms it may take. `None`: not known.
+    /// Possible duration in milliseconds. `None`: not known.
     pub lasts_ms: Option<u32>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn encode(announced: Option<&Announced>) -> [u8; HEADER_LEN - IDENTIT
     out
 }
 
-/// Reads it; `Ok(None)`: nothing is announced.
+/// Reads the answer; `Ok(None)`: nothing is announced.
 pub(crate) fn decode(bytes: &[u8; HEADER_LEN - IDENTITY_LEN]) -> Result<Option<Announced>, Damaged> {
     if u32_at(bytes, 24) as u16 != FLAGS || !is_sealed(bytes) {
         return Err(Damaged);

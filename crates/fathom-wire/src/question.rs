@@ -48,7 +48,7 @@ use crate::notice::{self, Announced, FLAG_NOTICE};
 const FLAG_ANSWERED: u16 = 1;
 const FLAG_INTRODUCTION: u16 = 1 << 15;
 const WHO_ARE_YOU: u64 = 1 << 63;
-/// Asked who it is about this connection, a reflector says what is announced to its host.
+/// Connection number that turns "who are you" into the question about announced maintenance.
 const NOTICES: u32 = u32::MAX;
 const NOT_TOLD: u32 = u32::MAX;
 const UNACKED_NOT_TOLD: u16 = u16::MAX;
@@ -116,7 +116,7 @@ pub enum Reply {
     Connection(Answer),
     /// About itself.
     Reflector(Introduction),
-    /// About maintenance of its host: what is announced, if anything is.
+    /// Answers the question about maintenance of its host: what is announced, if anything is.
     Notice(Option<Announced>),
 }
 

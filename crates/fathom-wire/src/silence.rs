@@ -36,7 +36,7 @@ impl Silence {
         FLAG | (spans << ORDINAL_BITS) | (ordinal % (1 << ORDINAL_BITS))
     }
 
-    /// From and to, by the clock that says `now_ns`.
+    /// Start and end, by the clock of `now_ns`.
     pub fn span(self, now_ns: u64) -> (u64, u64) {
         let before = |ago_ms: u32| now_ns.saturating_sub(u64::from(ago_ms) * 1_000_000);
         (before(self.from_ago_ms), before(self.to_ago_ms))

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A signal this soon after the first repeats it: `timeout` signals the process and then its group, a terminal and a service
-/// manager may both pass one on, and a person who means "at once" has seen first that the run goes on.
+/// A signal this soon after the first repeats it. `timeout` signals the process and then its group, and a terminal and
+/// a service manager may both pass one on. A person who means "at once" sees first that the run goes on.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
 /// Reopens files at a hang-up.
@@ -36,14 +36,14 @@ struct Requests {
 }
 
 impl Requests {
-    /// Whether a signal at this time is a request of its own.
+    /// True if a signal at this time is a new request.
     fn is_another(&mut self, now: Duration) -> bool {
         let first = *self.first.get_or_insert(now);
         now == first || now.saturating_sub(first) >= ONE_REQUEST
     }
 }
 
-/// Calls `reopen` at each hang-up that ends nothing.
+/// Calls `reopen` at each hang-up that does not end the run.
 pub(crate) fn on_hangup(reopen: impl Fn() + Send + 'static) {
     REOPEN.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(reopen));
 }

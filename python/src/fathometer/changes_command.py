@@ -59,9 +59,9 @@ class _Series:
     at_ns: NDArray[np.int64] | None
     note: str | None = None
     of: Recording | None = None
-    """The recording that it is of, or begins with."""
+    """The recording of the series, or its first one."""
     medians: bool = False
-    """Whether the samples of that recording are too many to be all of them."""
+    """True if the recording has too many samples to keep each one."""
 
 
 def changes_command(
@@ -183,7 +183,7 @@ def _as_json(examined: Examined, of: Recording | None) -> list[dict[str, object]
 
 
 def _named(manifest: Manifest) -> dict[str, object]:
-    """Which of several recordings a change is of, as the report has it."""
+    """The fields that name the recording of a change, as in the report."""
     return {"recording": manifest.id, "scenario": manifest.label}
 
 
@@ -225,7 +225,7 @@ def _read(source: str, options: Options) -> list[_Series]:
 
 
 def _recordings(path: str) -> list[_Series]:
-    """The series of each run in a directory, in the order of beginning: over the seams of a rotation one."""
+    """The series of each run in a directory, in order of their start; a rotated run is one series."""
     from fathometer.dataset import open_recordings
     from fathometer.dataset.runs import runs
     from fathometer.findings import shifts

@@ -1,4 +1,4 @@
-"""``fathometer changes --follow``: changes of recordings that grow, told as they are confirmed."""
+"""``fathometer changes --follow``: reports the changes of growing recordings once they are confirmed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refuse_applications(manifest: Manifest, operation: str) -> None:
 
 @dataclass(slots=True)
 class Followed:
-    """A run that is followed, from one recording into the next."""
+    """A run that is followed from one recording into the next."""
 
     directory: Path
     manifest: Manifest
@@ -45,7 +45,7 @@ class Followed:
     """The id of the recording in which the run goes on."""
 
     def look(self) -> tuple[list[Change], bool]:
-        """The changes that are confirmed now, and whether there is more to read at once."""
+        """Newly confirmed changes, and whether more can be read at once."""
         growth = self._recording.poll(self.directory)
         for event in growth.events:
             self._ended = self._ended or event.kind == ENDED
@@ -61,7 +61,7 @@ class Followed:
         return changes, self._ended
 
     def _go_on(self) -> bool:
-        """Goes on in the next recording, which was begun before this one ended; False: the run is over."""
+        """Continues in the next recording, which began before this one ended; False: the run is over."""
         following = self._next and beside(self.directory, self._next)
         if not following:
             self.over = True
@@ -75,7 +75,7 @@ def followed(place: Path) -> list[Followed]:
     """The newest run of each path in a directory. Raises `FathometerError`."""
     begun = [Followed(Path(str(one)), read_manifest(one)) for one in recordings_in(place)]
     newest: dict[str, Followed] = {}
-    # The first recording of a run that is there; a later run takes its place.
+    # The first existing recording of a run; a later run takes its place.
     for first, *_ in runs(begun):
         newest[first.manifest.label] = first
     for one in newest.values():
@@ -92,10 +92,9 @@ def followed(place: Path) -> list[Followed]:
 def follow(
     every: list[Followed], wait: Callable[[], None] = lambda: time.sleep(LOOK_EVERY_S)
 ) -> Iterator[tuple[Followed, Change]]:
-    """Each change once, some samples after it happened; ends when the runs do.
-
-    `wait` is called where nothing new is to be read. Samples of all connections are one series, in the order
-    of sending as far as they are there at one look.
+    """Yields each change once, some samples after it happened; ends when the runs do. `wait` is called when
+    there is nothing new to read. Samples of all connections form one series, in order of sending as far as
+    one look shows it.
     """
     while running := [one for one in every if not one.over]:
         more = False

@@ -1,4 +1,4 @@
-"""``--decimal``: what stands before decimals in a table. `import`, `changes` and `check` take it."""
+"""``--decimal``: the decimal sign of a table. `import`, `changes` and `check` take it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 
 class DecimalSign(StrEnum):
-    """Of numbers such as 1,250."""
+    """The decimal sign of numbers such as 1,250."""
 
     COMMA = "comma"
     POINT = "point"
@@ -26,5 +26,5 @@ Decimals = Annotated[
 
 
 def sign_of(decimal: DecimalSign | None) -> str | None:
-    """The sign itself; None: the numbers tell."""
+    """The sign itself; None: the numbers decide."""
     return None if decimal is None else "," if decimal is DecimalSign.COMMA else "."

@@ -33,8 +33,8 @@ class Command(TyperCommand):
     """
 
     def parse_args(self, ctx: _Click, args: list[str]) -> list[str]:
-        """Click takes `-o` in `--markdown -o` for the name of a file. As in the Rust half, a word that begins
-        with a dash cannot be a value, unless it is a number or `-` itself.
+        """Refuses an option as the value of another one; Click takes `-o` in `--markdown -o` for a file name.
+        As in the Rust half, a word that begins with a dash is no value, except a number or `-` itself.
         """
         valued = {name for p in self.params if not getattr(p, "is_flag", True) for name in p.opts}
         for word, value in pairwise(args[: args.index("--")] if "--" in args else args):

@@ -38,9 +38,8 @@ class _Descriptor(io.FileIO):
 
 
 def any_locale() -> None:
-    """Makes standard output and error take every character: UTF-8, whatever the locale says.
-
-    A terminal keeps its own encoding, and shows a question mark for what it does not have.
+    """Makes standard output and error take every character: UTF-8, whatever the locale is. A terminal keeps
+    its own encoding, and shows a question mark for a character that it lacks.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

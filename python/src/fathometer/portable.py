@@ -24,12 +24,12 @@ NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 
 
 def is_of_root_or_user(status: os.stat_result) -> bool:
-    """Whether root or this user owns a file. Windows has no such numbers."""
+    """True if root or this user owns a file. Windows has no numeric owners."""
     return sys.platform == "win32" or status.st_uid in {0, os.geteuid()}
 
 
 def processors() -> int:
-    """How many processors this program may use."""
+    """Number of processors that this program may use."""
     if sys.platform == "linux":
         usable = len(os.sched_getaffinity(0))
     else:
@@ -45,13 +45,12 @@ def memory() -> int:
 
 
 def is_locked(file: BinaryIO) -> bool:
-    """Whether another program holds the lock that Rust's `File::lock` takes.
-
-    That is flock, and LockFileEx on Windows.
+    """True if another program holds the lock that Rust's `File::lock` takes. This is flock, and LockFileEx on
+    Windows.
     """
     try:
         if sys.platform == "win32":
-            # Windows refuses to read what another program has locked.
+            # Windows refuses to read a file that another program has locked.
             file.read(1)
         else:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

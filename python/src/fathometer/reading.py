@@ -96,7 +96,7 @@ def _refused(text: str) -> float:
 
 
 _LONG: Final = re.compile(r"[\s:,\[]-?\d{19}")
-"""A number that 64 bits may not hold. Only in a text with one each number is looked at."""
+"""A number that may not fit into 64 bits. Numbers are checked only in a text that has one."""
 _OPENING: Final = frozenset("{[")
 _PLAIN: Final = json.JSONDecoder(parse_constant=_refused)
 _CHECKED: Final = json.JSONDecoder(parse_int=_whole, parse_constant=_refused)

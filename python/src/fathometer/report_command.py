@@ -201,7 +201,7 @@ def report_command(
         webbrowser.open(page.resolve().as_uri())
     if misdirected is not None:
         raise misdirected
-    # On standard error, too: a log of CI shows it without the page.
+    # Printed on standard error too, so that a log of CI shows it without the page.
     for line in told(judgement):
         console.say(line)
     if judgement.status == "not met":
@@ -217,7 +217,7 @@ def _wrong(command: str, what: str, remedy: str) -> FathometerError:
 
 
 def _printed(machine: bool, markdown: str | None) -> Literal["json", "markdown"] | None:
-    """What goes to standard output."""
+    """The format that goes to standard output."""
     if machine and markdown == "-":
         raise _wrong("report", "--json and --markdown - both want standard output", "give one of them a file")
     if machine:
@@ -226,7 +226,7 @@ def _printed(machine: bool, markdown: str | None) -> Literal["json", "markdown"]
 
 
 def _refuse_file_of_flag(recordings: list[str]) -> None:
-    """`--json FILE` was an option with a value once, and scripts have it."""
+    """Refuses a file after `--json`, which once was an option with a value."""
     from fathometer.dataset.format import MANIFEST
 
     for one in recordings:

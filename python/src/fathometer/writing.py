@@ -1,7 +1,6 @@
-"""Files that only their owner reads, and that no link of another account can redirect.
-
-Recordings, rollups and studies name hosts. In a directory that others may write to (/tmp, say), another
-account could plant a link under the name that a file of ours is about to get.
+"""Files that only their owner can read, and that another account's link cannot redirect. Recordings, rollups
+and studies name hosts. In a directory that others may write to (such as /tmp), another account could plant a
+link under the name of our next file.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ if TYPE_CHECKING:
 
 PRIVATE: Final = 0o600
 SHARED: Final = 0o666
-"""What the process's umask leaves of it."""
+"""Mode of a shared file, before the process's umask."""
 _LINKS: Final = 40
-"""Links in a row that are followed, as by the kernel."""
+"""Maximum number of links in a row, as in the kernel."""
 
 
 def create(place: Path, mode: int = PRIVATE) -> IO[bytes]:
-    """A new file; anything of that name, a link too, is an error (`OSError`)."""
+    """Creates a new file; an existing file or link of that name is an error (`OSError`)."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | portable.NO_LINK | portable.NOT_INHERITED
     return os.fdopen(os.open(place, flags, mode), "w+b")
 
 
 def append_to(place: Path) -> IO[bytes]:
-    """A file to append to, new if it is missing; a link in its place is an error (`OSError`)."""
+    """Opens a file to append to, and creates it if missing; a link in its place is an error (`OSError`)."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | portable.NO_LINK | portable.NOT_INHERITED
     return os.fdopen(os.open(place, flags, PRIVATE), "ab+")
 
@@ -67,14 +66,14 @@ def replace(place: Path, content: bytes, *, shared: bool = False, sync: bool = F
 
 
 def make_directories(place: Path) -> None:
-    """Makes a directory and those above it, as far as they are missing, for their owner alone."""
+    """Makes a directory and its missing parents, for their owner alone."""
     missing = [one for one in (place, *place.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir(mode=0o700, exist_ok=True)
 
 
 def _followed(place: Path) -> Path:
-    """The path without its links; raises `OSError`."""
+    """The path with its links resolved; raises `OSError`."""
     for _ in range(_LINKS):
         try:
             there = place.lstat()

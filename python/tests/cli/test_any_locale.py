@@ -1,4 +1,4 @@
-"""What a command prints can be printed in every locale: UTF-8, and never a traceback."""
+"""Commands print in every locale: UTF-8, and never a traceback."""
 
 import json
 

@@ -94,7 +94,7 @@ def rotated(root, rtt, label="path", seams=(300,), run="r"):
 
 @pytest.mark.parametrize("named", ["first recording", "directory"])
 def test_follow_goes_on_after_a_rotation(tmp_path, stepped, named):
-    """It ended with the first recording, where nothing had changed yet."""
+    """It ended with the first recording, before the change."""
     first, *_ = rotated(tmp_path / "all", stepped, seams=(100, 300, 480))
     done = run("changes", first if named == "first recording" else tmp_path / "all", "--follow", "--json")
     assert done.returncode == 0, done.stderr

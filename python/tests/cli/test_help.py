@@ -163,7 +163,7 @@ def test_option_is_no_value_of_another(path, option, tmp_path):
 
 
 def test_flags_mean_the_same_in_every_command():
-    """`--json` wanted a file in one command alone, and ate the next word."""
+    """`--json` took a file in one command only, and consumed the next word."""
     options = [option for path in EVERY_COMMAND for option in _command_at(path).params]
     flags = {name for option in options if getattr(option, "is_flag", False) for name in option.opts}
     valued = {name for option in options if not getattr(option, "is_flag", True) for name in option.opts}

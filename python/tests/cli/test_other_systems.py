@@ -1,4 +1,4 @@
-"""Reports, comparisons, changes, imports and checks on a system that has no call of Linux's own."""
+"""Reports, comparisons, changes, imports and checks on a system without Linux's own calls."""
 
 from __future__ import annotations
 

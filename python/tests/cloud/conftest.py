@@ -36,7 +36,7 @@ class Cloud:
         self.given += ("--var", "user=root", "--yes")
 
     def set(self, name, text):
-        """What the stand-in does from now on."""
+        """Sets what the stand-in does from now on."""
         (self.things.parent / name).write_text(text)
 
     @property

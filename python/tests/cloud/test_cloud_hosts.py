@@ -1,5 +1,5 @@
-"""A lab whose hosts are namespaces with a real sshd behind a jump host: made, measured and removed, whatever
-is killed meanwhile.
+"""A lab whose hosts are namespaces with a real sshd behind a jump host is made, measured and removed,
+whatever is killed meanwhile.
 """
 
 import json
@@ -51,7 +51,7 @@ def test_lab_is_made_measured_and_removed(person):
 
 @pytest.mark.acceptance
 def test_killed_at_each_point_nothing_is_left(person):
-    # Killed once the binary is there, which was copied.
+    # Killed once the copied binary is there.
     person.machine.run(f"rm -r {person.image}")
     calls = {"up": ("up", *GIVEN), "run": person.run_words(), "down": DOWN}
     for name, words in calls.items():

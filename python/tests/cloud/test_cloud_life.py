@@ -1,4 +1,4 @@
-"""A lab from its making to its removal, in this process, by a stand-in for OpenTofu whose hosts are files."""
+"""A lab from creation to removal, in this process, with a stand-in for OpenTofu whose hosts are files."""
 
 import json
 import re
@@ -97,7 +97,7 @@ def test_lost_state_is_never_believed(cloud, text):
 
 
 def test_resource_missing_from_state_is_found(cloud):
-    """As a tool leaves it that is killed before it writes."""
+    """A tool that is killed before it writes leaves such a resource."""
     cloud.set("die", "azurerm_resource_group.lab")
     assert "the tool was killed: more may exist than its state has" in cloud.up(code=1)
     said = cloud("up", "--yes", code=1)
@@ -179,7 +179,7 @@ def test_refused_login_makes_nothing_and_hides_secret(cloud):
 
 def test_files_are_private_and_raw_logs_removed(cloud):
     cloud.up()
-    # As a call leaves it that was killed.
+    # A killed call leaves such a file.
     (cloud.place / "logs/apply.raw").write_text(SECRET)
     cloud("up")
     assert not (cloud.place / "logs/apply.raw").exists()
@@ -196,7 +196,7 @@ def test_other_subscription_is_refused(cloud, monkeypatch):
         said = cloud(*words, code=1)
         assert "it was made in the subscription 0, and the environment names 1" in said
         assert "set ARM_SUBSCRIPTION_ID=0" in said
-    # Without any the lab's own is used.
+    # Without a subscription in the environment, the lab's own is used.
     monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
     assert NOTHING in cloud.removed()
     assert {*(cloud.things.parent / "az.log").read_text().split()} == {"0"}

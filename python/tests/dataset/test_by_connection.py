@@ -1,4 +1,4 @@
-"""The samples of each connection, counted in the pass that makes the rollup, held against numpy."""
+"""Counts per connection, made in the rollup's pass, equal numpy's."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Events are read quickly, and as the schema as a whole and slow ways of reading say."""
+"""The quick reading of events gives the same results as the whole schema and slow ways of reading."""
 
 import json
 import time
@@ -26,7 +26,7 @@ VALUES = st.recursive(
 
 @st.composite
 def events(draw):
-    """An event of a kind, with values that often are those that it may have."""
+    """An event of a kind, often with valid values."""
     kind = draw(st.sampled_from([*sorted(_shapes()), "of a later version"]))
     shape = _shapes().get(kind, {"properties": {}})
     event = {"at": iso(START), "kind": kind, "mono_ns": draw(st.sampled_from([0, 7, -1, "x"]))}
@@ -105,7 +105,7 @@ def test_times_of_one_second_keep_their_zones(text, ns):
 
 @pytest.mark.acceptance
 def test_reading_an_event_costs_a_few_decodings():
-    """Each was held against fifty kinds: fifty times what it takes to decode it."""
+    """Each event was checked against fifty kinds, which took fifty times as long as decoding it."""
     event = {"at": iso(START), "mono_ns": 1, "connection": 1, "kind": "connection.closed", "cause": "reset"}
     event |= {"errno": 104, "age_ns": 3, "evidence": {"sent": 9, "answered": 9, "outstanding": 0}}
     line = json.dumps(event).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""One notation is never taken for another: commas by the whole column, local times that exist twice."""
+"""No notation is mistaken for another: commas by the whole column, local times that exist twice."""
 
 import datetime
 from zoneinfo import ZoneInfo
@@ -21,7 +21,7 @@ GERMAN = str.maketrans(",.", ".,")
 @QUICK
 @given(VALUES, st.integers(0, 4), st.booleans())
 def test_decision_is_never_wrong(values, decimals, comma):
-    """A column that is written in one way is read in it, or is left open."""
+    """A column in one notation is read in it, or left open."""
     english = [f"{value:,.{decimals}f}" for value in values]
     texts = [text.translate(GERMAN) for text in english] if comma else english
     notation = decide(texts)
@@ -44,7 +44,7 @@ def test_decision_is_never_wrong(values, decimals, comma):
         (["0,345", "12,345"], COMMA, ["0.345", "12.345"]),
         (["1250,500"], COMMA, ["1250.500"]),
         (["1,5e-3", "12,345"], COMMA, ["1.5e-3", "12.345"]),
-        # Two habits in one column: each number that tells for itself.
+        # Two notations in one column: each unambiguous number counts for itself.
         (["178.924995", "49,5", "-3"], None, ["178.924995", "49.5", "-3"]),
         (["14.10.2016", "10.0.0.9", "timeout", "2,5"], COMMA, ["14.10.2016", "10.0.0.9", "timeout", "2.5"]),
     ],

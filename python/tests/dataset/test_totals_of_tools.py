@@ -1,5 +1,5 @@
-"""The law of all importers: a tool's own totals equal the rows, or the file is refused; several runs are
-several recordings; what was not printed is unknown, and never lost. The outputs are made from a truth.
+"""The law of all importers: a tool's own totals equal the rows, or the file is refused. Several runs are
+several recordings. Missing output is unknown, and never lost. The outputs are generated from known truth.
 """
 
 import json
@@ -91,7 +91,7 @@ def test_cut_output_invents_no_loss(form, tmp_path):
             imported = read(tmp_path / "out.txt", text)
         except FathometerError:
             return
-        # The figures of a log stand before its rows: without these it is a summary.
+        # The figures of a log precede its rows: without rows it is a summary.
         sent = sum(series.sent_ns.size for series in imported.series)
         answered = sum(int(series.answered.sum()) for series in imported.series)
         assert answered <= truth(trips)[1]

@@ -35,7 +35,7 @@ class Clock:
 
 @given(scripts, st.integers(0, 5_000), st.integers(0, 5_000))
 def test_no_step_makes_lengths_longer(script, began, lasted):
-    """A clock that is set back shows times again: then the shortest length counts."""
+    """A clock that is set back repeats times: then the shortest length counts."""
     clock = Clock(script)
     told = elapsed_ns(stretches(clock.events), clock.at(began), clock.at(began + lasted))
     assert 0 <= told <= lasted * SECOND

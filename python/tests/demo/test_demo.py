@@ -292,7 +292,7 @@ def shown(directory):
 
 
 def test_demo_tells_the_migration_it_staged(tmp_path):
-    """In half a minute nothing shows that it is one, and the demo kept silent of it."""
+    """Half a minute does not show that it is a migration, and the demo said nothing about it."""
     froze = START + 100 * SECOND
     stall = {"connection": 0, "threshold_ns": SECOND // 5}
     events = [

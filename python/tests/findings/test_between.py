@@ -27,7 +27,7 @@ def around(rtt_ns, count=50):
 
 
 def test_short_handshake_names_proxy_or_server(tmp_path):
-    """Connected in 0.19 ms beside 20.9 ms of round trip, and no remark."""
+    """A connection made in 0.19 ms with a round trip of 20.9 ms got no remark."""
     [finding], analysis = told(tmp_path, [190_000], around(20_900_000))
     text = render.statement(finding)
     assert "190 µs" in text

@@ -58,7 +58,7 @@ def test_alternatives_stand_in_the_open(fleet):
 
 
 def paths(rng):
-    """Some, with few tags of few values, between few ends: many are alternatives, and several are alike."""
+    """Some paths with few tags, values and ends: many are alternatives, and several are equal."""
     made = []
     for number in range(int(rng.integers(2, 12))):
         tags = {f"tag {i}": str(rng.integers(2)) for i in range(int(rng.integers(0, 4)))}
@@ -72,7 +72,7 @@ def paths(rng):
 
 
 def alike_but(tag, path):
-    """All that must be alike where two paths differ in one tag: the tuple that took memory by the square."""
+    """Everything that must agree if two paths differ in one tag: the tuple that took quadratic memory."""
     others = tuple((k, v) for k, v in path.key.ends.tags if k != tag)
     return path.key.size, others
 
@@ -105,7 +105,7 @@ def test_pairs_are_those_of_plain_definition(seed):
     if len(wanted) > 1:
         assert set(few) <= set(wanted)
         assert few == sorted(set(few), key=lambda p: (order[p[1]], order[p[0]]))
-        # Whatever has an alternative before it is in some pair.
+        # Each path with an alternative before it is in some pair.
         assert {b for _, b in few} == {b for _, b in wanted}
 
 

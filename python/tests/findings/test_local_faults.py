@@ -1,5 +1,5 @@
-"""What failed in this host is told as its own fault, and lowers no availability; what hangs is told as long
-as it does.
+"""Failures in this host are reported as its own, and lower no availability. Hanging attempts are reported
+while they hang.
 """
 
 import pytest
@@ -70,7 +70,7 @@ def test_local_and_remote_failures_stay_apart(tmp_path):
 
 
 def test_hanging_attempts_last_until_next_connection(tmp_path):
-    """Each was answered in the end: the report had no outage."""
+    """Each attempt was answered in the end, so the report had no outage."""
     hang = {
         "kind": "connection.unanswered",
         "target": "t",
@@ -90,7 +90,7 @@ def test_hanging_attempts_last_until_next_connection(tmp_path):
 
 
 def test_late_failure_prolongs_no_outage(tmp_path):
-    """A kernel gives a silent address up after two minutes; others had been made since."""
+    """A kernel gave up a silent address after two minutes, when other connections had been made."""
     hang = {
         "kind": "connection.unanswered",
         "target": "t",

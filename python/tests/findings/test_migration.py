@@ -100,8 +100,8 @@ SECOND = 1_000_000_000
     ("host", "is_migration"), [("local", False), ("other", False), ("remote", True), (None, False)]
 )
 def test_notice_explains_only_its_host(tmp_path, host, is_migration):
-    """A notice for the probe's machine and a stopped reflector were "the reflector's host was migrated live:
-    the cloud announced it".
+    """A notice for the probe's machine and a stopped reflector became "the reflector's host was migrated
+    live: the cloud announced it".
     """
     at = START + 60 * SECOND
     named = {} if host is None else {"host": host}

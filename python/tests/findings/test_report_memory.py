@@ -1,5 +1,5 @@
-"""Memory of a report grows at most linearly in whatever a recording may have many of. One of 5,000 tags took
-2 GiB: for each tag a tuple of all the others was kept.
+"""A report's memory grows at most linearly with everything that a recording can have many of. A recording
+with 5,000 tags took 2 GiB, because each tag kept a tuple of all the others.
 """
 
 import numpy as np
@@ -140,11 +140,11 @@ EVENTS = {
     "notes": lambda i: [{"kind": "note", "text": f"note {i}"}],
     "of a later version": lambda i: [{"kind": f"kind {i}", "text": "?"}],
 }
-"""What happens each time, by name."""
+"""Generators of what can happen, by name."""
 
 
 def happening(name, step_ns):
-    """A recording in which it happens `n` times, so far apart."""
+    """A maker of recordings in which it happens `n` times, at this interval."""
 
     def make(directory, n):
         lines = [line for i in range(n) for line in EVENTS[name](i)]
@@ -163,7 +163,7 @@ FAST = {
     connections: 150,
     settings: 8,
 }
-"""How many the smaller recording has."""
+"""Count in the smaller recording."""
 
 
 @pytest.mark.parametrize("count", FAST, ids=lambda count: count.__name__)

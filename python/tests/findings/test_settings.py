@@ -53,7 +53,7 @@ WAITS = st.lists(st.integers(1, 60_000), min_size=1, max_size=25)
 @of_hypothesis(max_examples=60, derandomize=True, database=None)
 @given(st.lists(WAITS, min_size=1, max_size=5), st.randoms(use_true_random=False))
 def test_timeout_advice_names_extreme_of_all_paths(stalls, random):
-    """It named the longest of the path with most stalls, 404 ms, though 1.10 s recovered on another."""
+    """The advice used the path with most stalls, 404 ms, though another path recovered after 1.10 s."""
     waits = [
         settings._Wait(f"path {n}", Between(f"a{n}", "b"), (str(n), i), i * 60 * SECOND, ms * 1_000_000)
         for n, each in enumerate(stalls)
@@ -64,7 +64,7 @@ def test_timeout_advice_names_extreme_of_all_paths(stalls, random):
     longest = max(ms for each in stalls for ms in each) * 1_000_000
     assert advice.quantities["longest"].value == longest
     assert advice.quantities["setting"].value >= 2 * longest
-    # Each path would ask for no more than this by itself.
+    # By itself, no path would ask for more than this.
     alone = [values.user_timeout([ms * 1_000_000 for ms in each]) for each in stalls]
     assert advice.quantities["setting"].value == max(alone)
     (margin,) = [fact for fact in advice.facts if fact.code == "longest stall"]

@@ -1,5 +1,5 @@
-"""Connections of a run over ways of unequal length: which are slower, what to do, and what two such runs of
-one path have in common.
+"""Connections of a run over ways of unequal length: the slower ones, the advice, and the comparison of two
+such runs of one path.
 """
 
 import numpy as np
@@ -20,8 +20,8 @@ EVERY = 5_000_000
 def recorded(
     directory, label, slow, *, connections=8, each=400, seed=1, start=START, remote="192.0.2.7:7", of=None
 ):
-    """Connections in turn, of which those in `slow` take the longer way all run long; `of`: which connection
-    sends a sample.
+    """Connections in turn; those in `slow` take the longer way all run long. `of`: the connection of each
+    sample.
     """
     of = of or (lambda seq: seq % connections)
     seq = np.arange(connections * each)
@@ -65,7 +65,7 @@ def test_differences_on_loopback_bring_no_advice(tmp_path):
 
 
 def test_runs_over_other_ways_do_not_differ(tmp_path):
-    """One was told to be slower by 2.60 ms, 46.9 times as long."""
+    """One run was called slower by 2.60 ms, 46.9 times as long."""
     recorded(tmp_path, "run1", [1, 4, 6])
     recorded(tmp_path, "run2", [0, 2, 3, 5, 7], seed=2, start=START + 3_600_000_000_000)
     analysis = analyse(open_recordings([tmp_path]))

@@ -134,7 +134,7 @@ def test_missing_tool_error_names_download_site(attached):
 
 
 def test_other_account_cannot_remove_lab(tmp_path):
-    """To another account all of the lab seems gone. The stand-in refuses its login as the provider does."""
+    """To another account the whole lab seems gone. The stand-in refuses its login as the provider does."""
     cloud = Cloud(tmp_path, lab="aws-balancer")
     cloud.program("aws", '[ "$1" = sts ] || exit 0; echo 111111111111')
     cloud.env.update(served("aws", "111111111111"))

@@ -186,7 +186,7 @@ def of_paths(text, *paths):
 
 
 def test_missed_goal_is_first_and_in_last_line():
-    """It stood somewhere among 22 that could not be decided."""
+    """The missed goal was one line among 22 that could not be decided."""
     undecided = [scenario(f"few {n}", shown=False) for n in range(22)]
     slow = scenario("slow", low=2.5e6, value=3e6, high=3.5e6)
     every = Judgement(of_paths("p99<2ms", *undecided[:11], slow, *undecided[11:]))

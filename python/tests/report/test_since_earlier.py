@@ -95,7 +95,7 @@ WAYS = {
 
 @pytest.mark.parametrize("aspect", WAYS)
 def test_paths_measured_otherwise_are_not_compared(tmp_path, aspect):
-    """A baseline at one a second beside a run at ten a second: "nothing that matters changed"."""
+    """A baseline at one sample a second was compared with a run at ten: "nothing that matters changed"."""
     then = paths(tmp_path / "then", a=lognormal_ns(1, 2_000))
     write(tmp_path / "now" / "a", lognormal_ns(2, 2_000, median_us=5_000), label="a", **WAYS[aspect])
     now = scenarios(open_recordings([tmp_path / "now"]))

@@ -57,7 +57,7 @@ def test_ordinary_text_is_kept():
 
 @pytest.mark.parametrize("letter", ["🚀", "👩‍👩‍👧", "e\u0301\u0323", "\U00100000", "\ue000🚀"])
 def test_long_label_is_drawn_wherever_cut(letter):
-    """A label of two units a letter ended the report where the picture cut it between them."""
+    """A label of two-unit characters ended the report if the picture cut one of them."""
     for before in range(50, 57):
         label = "x" * before + letter * 40
         spec = base(NARROW, 100, [{"path": label, "v": 3}, {"path": "🚀", "v": 2}], [label])

@@ -30,7 +30,7 @@ def test_intervals_hold_what_is_true_of_connections(name, runs):
 
 
 def test_intervals_of_blocks_alone_hold_nothing():
-    """What was seen before: 10 to 20 µs about a mean that hangs on which ways eight connections took."""
+    """Intervals over blocks alone: 10 to 20 µs around a mean that depends on the ways of eight connections."""
     rng, flows, held = np.random.default_rng(1), FLOWS["8 on two ways"], 0
     for _ in range(8):
         one = scenario(flows, rng)
@@ -68,7 +68,7 @@ ALIKE = (
 
 
 def told(name, connections, runs, n=400):
-    """In how many runs of connections that are alike some are said to be slower; and to differ at all."""
+    """Number of runs of equal connections in which some are called slower, and in which they seem to differ."""
     rng, slower, differ = np.random.default_rng(11), 0, 0
     for _ in range(runs):
         series = BY_NAME[name].series(rng, connections, n)
@@ -96,7 +96,7 @@ def test_alike_connections_are_not_told_apart(name, runs, connections):
     slower, differ = told(name, connections, runs)
     bound = binom.ppf(0.999, runs, 0.05)
     assert slower <= bound
-    # Regimes of each connection's own that last for a quarter of the run are a difference while they last.
+    # A regime of one connection that lasts a quarter of the run is a difference while it lasts.
     if name in ALIKE:
         assert differ <= bound
 

@@ -1,5 +1,5 @@
-"""Do connections differ, and by how much is a figure uncertain where they do: against scipy, and against
-series of which it is known.
+"""Tests whether connections differ, and how uncertain a figure then is: against scipy, and against series
+with known answers.
 """
 
 import numpy as np
@@ -54,7 +54,7 @@ def test_shared_drift_is_no_difference():
 
 
 def test_connections_one_after_another_are_not_compared():
-    """Eight connections that were opened as the one before died, while the path became slower."""
+    """Eight connections, each opened when the one before died, while the path became slower."""
     values = np.repeat(np.arange(1, 9), 500) * 500_000
     one = counted(values, np.repeat(np.arange(8), 500))
     assert not units.differ(*one.levels(), LEAST)
@@ -97,7 +97,9 @@ def test_small_steps_beside_large_ones_are_none():
 
 
 def test_two_connections_are_compared_by_t():
-    """Welch's analysis of variance of two is his test, of two halves of one difference too."""
+    """For two connections Welch's analysis of variance is his test; so it is for two halves of one
+    difference.
+    """
     middle, variance = np.array([-3.0, 3.0]), np.array([1.5, 1.5])
     expected = 2 * stats.t.sf(6 / np.sqrt(4 * 1.5), 2 * (units._BATCHES - 1))
     assert units._welch(middle, variance) == pytest.approx(expected)

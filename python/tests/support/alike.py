@@ -23,8 +23,8 @@ UNLIKE = 0.1
 
 
 def recording(label, values_ns, start_ns=START, interval_ns=SECOND, connection=None):
-    """A recording as an analysis has it opened: its rollup, its counts, its manifest. `connection`: of each
-    sample; None: it has a single one.
+    """A recording as an analysis opens it: its rollup, its counts, its manifest. `connection`: of each
+    sample; None: a single one.
     """
     values = np.asarray(values_ns, dtype=np.int64)
     n = len(values)

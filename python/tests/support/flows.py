@@ -1,5 +1,5 @@
-"""Runs of several connections, each of which takes one of a few ways for life: what a report makes of them,
-and what is true of all connections that might have been opened.
+"""Runs of several connections, each of which keeps one of a few ways for life: the report's figures, and the
+truth about all possible connections.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ def drifting(rng, runs, n):
 
 @dataclass(frozen=True)
 class Flows:
-    """Connections over ways that are longer by so much, one as likely as the other."""
+    """Connections over ways with these extra delays, all equally likely."""
 
     connections: int
     longer_ns: tuple[int, ...]
@@ -48,7 +48,7 @@ class Flows:
         return values, np.tile(np.arange(self.connections), self.samples)
 
     def truth(self):
-        """Of all connections that might be opened."""
+        """The true figures of all possible connections."""
         noise = self.noise(np.random.default_rng(99), 2_000, 200).ravel() * BASE_NS
         every = np.concatenate([noise + longer for longer in self.longer_ns])
         quantiles = {f: float(np.quantile(every, int(f[1:]) / 100)) for f in FIGURES if f != "mean"}
@@ -75,9 +75,7 @@ def scenario(flows, rng, label="path", start_ns=START):
 
 
 def coverage(flows, runs, seed=1):
-    """In how many of the runs connections were seen to differ; and by figure how many of these held the
-    truth.
-    """
+    """Number of runs in which connections seemed to differ, and, by figure, how many of these held the truth."""
     rng, truth, held, differ = np.random.default_rng(seed), flows.truth(), Counter(), 0
     for _ in range(runs):
         one = scenario(flows, rng)
@@ -91,7 +89,7 @@ def coverage(flows, runs, seed=1):
 
 
 def false_verdicts(flows, trials, seed=1):
-    """How many of so many comparisons of two runs of the same path call them different in any figure."""
+    """Number of comparisons of two runs of the same path that found a difference in any figure."""
     rng, false = np.random.default_rng(seed), 0
     hour = 3_600_000_000_000
     for _ in range(trials):

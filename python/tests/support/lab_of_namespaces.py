@@ -104,7 +104,7 @@ class Person:
         if answer is not None:
             process.stdin.write(answer)
         said = ended(process, code)
-        # What costs money is known, and what is said to be gone is gone.
+        # Everything that costs money is known, and everything called gone is gone.
         things = list((self.cloud / "things").iterdir())
         record = LabDirectory(self.place).read()
         assert not things or (record is not None and record.state != "planned"), things

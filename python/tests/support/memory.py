@@ -1,4 +1,4 @@
-"""How much memory a report takes, by what Python allocates: the same on every run, unlike the process's."""
+"""Memory of a report as allocated by Python: equal on every run, unlike the process's memory."""
 
 import functools
 import gc
@@ -13,13 +13,13 @@ from fathometer.report import write as writing
 from support.recordings import lognormal_ns, write
 
 MORE = 4
-"""How many times as many of something are in the larger recording."""
+"""Growth of the count from the smaller to the larger recording."""
 ROOM = 1.15
 """Tables of dictionaries grow in steps."""
 
 
 def peaks(directory, page=None):
-    """The most bytes in use in each step of a report. Lines of events are read before: each by itself."""
+    """Maximum of bytes in use in each step of a report. Event lines are read one by one before."""
     recordings = open_recordings([directory])
     steps = {}
     gc.collect()
@@ -45,7 +45,7 @@ def peaks(directory, page=None):
 
 @functools.cache
 def warm_up():
-    """Has imported and compiled what is so once."""
+    """Imports and compiles everything that happens only once."""
     with tempfile.TemporaryDirectory() as directory:
         for number, label in enumerate(("near", "far")):
             write(Path(directory, label), lognormal_ns(number, 400), label=label)
@@ -53,8 +53,8 @@ def warm_up():
 
 
 def assert_linear(directory, make, n, page=None):
-    """`make(directory, n)` writes recordings: four times as many of what it counts take at most four times as
-    much in every step.
+    """Asserts that four times as many items take at most four times the memory in every step.
+    `make(directory, n)` writes recordings with `n` items.
     """
     warm_up()
     few, many = (directory / str(number) for number in (n, MORE * n))

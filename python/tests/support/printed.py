@@ -1,6 +1,5 @@
 # ruff: noqa: E501, ISC004 - tables as their tools print them
-"""Outputs of tools as they print them, made from a truth: the round trip of each message in us, None where lost.
-
+"""Outputs of tools as they print them, generated from the round trip of each message in us, None if lost.
 Each form gives text that ends with the tool's own totals.
 """
 

@@ -99,7 +99,7 @@ pub struct CarriedOutage {
     /// What ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<ClosingCause>,
-    /// This host failed in it, not the target.
+    /// True if this host failed, not the target.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub local: bool,
     /// When the attempt under way was begun, by the monotonic clock.

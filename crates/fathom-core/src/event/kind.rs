@@ -116,28 +116,30 @@ pub enum EventKind {
         /// Wait before the next attempt, in ns; none: no more attempts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_in_ns: Option<u64>,
-        /// From the attempt's beginning to its failure, in ns; absent where a `connection.opening` tells when it began.
+        /// Time from the start of the attempt to its failure, in ns. Absent if a `connection.opening` event gives the
+        /// start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ns: Option<u64>,
-        /// This host failed before it sent anything: no port, no descriptor, no address or no route of its own.
+        /// True if this host failed before it sent anything: it had no port, descriptor, address or route.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         local: bool,
         /// The lane, from 0: connections that take one another's place are of one lane. Absent in older recordings.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lane: Option<u32>,
     },
-    /// Attempts to connect hang: they have no answer yet, and no later attempt was answered. Told again while that lasts.
+    /// Attempts to connect hang: none has an answer yet, and no later attempt was answered. The event repeats while
+    /// they hang.
     #[serde(rename = "connection.unanswered")]
     ConnectionUnanswered {
         /// Target as the user named it.
         target: String,
-        /// Address and port of the first of them.
+        /// Address and port of the first hanging attempt.
         remote: String,
-        /// How many hang.
+        /// Number of hanging attempts.
         attempts: u64,
-        /// How long the first of them has waited, in ns.
+        /// Time that the first attempt has waited, in ns.
         waited_ns: u64,
-        /// How long the latest of them has waited, in ns.
+        /// Time that the latest attempt has waited, in ns.
         latest_waited_ns: u64,
     },
     /// A connection ended.
@@ -261,8 +263,8 @@ pub enum EventKind {
     /// A cloud announced maintenance, or what it announced changed.
     #[serde(rename = "maintenance")]
     Maintenance {
-        /// Whose: `local` (this host's, which recordings do not say), `remote` (the reflector's, which it passed on) or `other`
-        /// (of machines that neither is known to be).
+        /// Host of the notice: `local` (this host; recordings omit it), `remote` (the reflector's host; the reflector
+        /// passed the notice on) or `other` (machines that are not known to be either).
         #[serde(default = "super::modes::local", skip_serializing_if = "super::modes::is_local")]
         host: String,
         /// `azure`, `aws` or `gcp`.
@@ -334,11 +336,11 @@ pub enum EventKind {
         /// `late` (this process did not run), `blocked` (the connection took no more data) or `unconnected`.
         reason: String,
     },
-    /// Samples that were out when their run ended, and had not waited for as long as the time-out: neither answered nor lost.
-    /// They have no row.
+    /// Samples in flight when their run ended, before their time-out. They are neither answered nor lost, and have no
+    /// row.
     #[serde(rename = "samples.in_flight")]
     SamplesInFlight {
-        /// How many, of the event's connection.
+        /// Number of samples on the event's connection.
         samples: u64,
     },
     /// The schedule of this path has ended: nothing more will be due. Its last event but for the ends of connections.

@@ -9,7 +9,7 @@ pub(super) fn remote() -> String {
     "remote".to_owned()
 }
 
-/// Whose a notice is where a recording does not say.
+/// Host of a notice if a recording names none.
 pub(super) fn local() -> String {
     "local".to_owned()
 }

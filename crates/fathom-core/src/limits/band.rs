@@ -1,42 +1,43 @@
-//! A limit that is a band: connections that are idle for less than its lower end live on, those that are idle for longer than its
-//! upper end are dead, and between the two some die and others live. A device that looks for idle connections now and then has
-//! such a limit, and so have several instances with limits of their own.
+//! A limit that is a band. Connections that are idle for less than its lower end survive, and connections that are idle
+//! for longer than its upper end die. Between the ends some die and others survive. A device that scans for idle
+//! connections periodically has such a limit, and so have several instances with different limits.
 //!
-//! Both ends are tried by connections that begin at different moments, because connections that begin together meet the same
-//! look of the device. And there must be a lower end: connections that die by chance, at any idleness alike, have none.
+//! The search tries both ends with connections that begin at different moments, because connections that begin together
+//! meet the same scan. A band needs a lower end: connections that die by chance, after any idle time, have none.
 
 use super::cohort::{Bracket, Cohort};
 use super::plan::SHORTEST_NS;
 
-/// Connections that try the lower end, and the upper one, in each round.
+/// Connections per round at the lower end, and at the upper end.
 pub(super) const LOW_TRIES: u32 = 12;
 pub(super) const HIGH_TRIES: u32 = 6;
-/// So many of those must have been judged.
+/// Minimum number of judged connections at each end.
 const LOW_LEAST: u32 = 10;
 const HIGH_LEAST: u32 = 5;
-/// Deaths that a constant hazard would have made below the lower end, at the least: by chance there is none of 7 in 1 of 1,000
+/// Minimum of deaths that a constant hazard predicts below the lower end. If 7 are expected, none happens in 1 of 1,000
 /// cases (Poisson).
 const HAZARD_DEATHS: f64 = 7.0;
 
 /// A band.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Band {
-    /// Its ends, as places among the cohorts.
+    /// Indexes of both ends among the cohorts.
     pub(super) ends: Bracket,
-    /// The shortest idleness of which a connection died, at the most.
+    /// Upper bound of the shortest idle time after which a connection died.
     pub(super) first_ns: u64,
 }
 
 /// Both ends as far as they are known, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// The longest length of which, and below which, all lived.
+    /// The longest length at and below which all connections lived.
     pub(super) low_ns: u64,
-    /// A length of which all died, or one that is yet to be tried.
+    /// A length after which all connections died, or one that is not tried yet.
     pub(super) high_ns: u64,
 }
 
-/// The shortest idleness of which a connection died, when it was asked: one whose request was sent again may have died of more.
+/// The shortest idle time after which a connection was found dead. If its request was retransmitted, it may have died
+/// of a longer one.
 fn first_death_ns(cohorts: &[Cohort]) -> Option<u64> {
     let died = cohorts.iter().flat_map(|cohort| &cohort.died);
     died.map(|died| died.asked_ns.min(died.most_ns)).min()
@@ -47,13 +48,13 @@ fn longest_life_ns(cohorts: &[Cohort]) -> u64 {
     cohorts.iter().flat_map(|cohort| &cohort.asked_ns).max().copied().unwrap_or(0)
 }
 
-/// Whether all connections of this length, in whichever round, lived, or all died.
+/// True if all connections of this length lived, or all died, over all rounds.
 fn all_alike(cohorts: &[Cohort], length_ns: u64) -> bool {
     let alike = || cohorts.iter().filter(|cohort| cohort.length_ns == length_ns);
     alike().all(|cohort| cohort.died.is_empty()) || alike().all(|cohort| cohort.survived == 0)
 }
 
-/// The place of the longest length that all survived, below the first death.
+/// Index of the longest length that all connections survived, below the first death.
 fn low(cohorts: &[Cohort]) -> Option<(usize, u64)> {
     let first_ns = first_death_ns(cohorts)?;
     let lived = |cohort: &Cohort| {
@@ -65,19 +66,19 @@ fn low(cohorts: &[Cohort]) -> Option<(usize, u64)> {
     lived.map(|(at, cohort)| (at, cohort.least_ns)).max_by_key(|(_, least_ns)| *least_ns)
 }
 
-/// The place of the shortest length that all died of, above the longest life.
+/// Index of the shortest length after which all connections died, above the longest survival.
 fn high(cohorts: &[Cohort]) -> Option<(usize, u64)> {
     let longest_ns = longest_life_ns(cohorts);
     let died = |(at, cohort): (usize, &Cohort)| {
         let most_ns = cohort.died.iter().map(|died| died.most_ns).max()?;
         let dead = cohort.length_ns > longest_ns && all_alike(cohorts, cohort.length_ns);
-        // One that was seen to end may have died of less than others lived.
+        // A connection that was seen to end may have died of a shorter idle time than others survived.
         Some((at, most_ns.max(cohort.length_ns))).filter(|_| dead)
     };
     cohorts.iter().enumerate().filter_map(died).min_by_key(|(_, most_ns)| *most_ns)
 }
 
-/// Where to try both ends of a band next. `None`: it has no lower end, or nothing died.
+/// The lengths at which to try both ends of a band next. `None`: it has no lower end, or nothing died.
 pub(super) fn ends(cohorts: &[Cohort], up_to_ns: u64) -> Option<Ends> {
     let first_ns = first_death_ns(cohorts)?;
     let low_ns = low(cohorts).map_or(first_ns / 2, |(at, _)| cohorts[at].length_ns);
@@ -90,7 +91,7 @@ pub(super) fn ends(cohorts: &[Cohort], up_to_ns: u64) -> Option<Ends> {
 }
 
 impl Band {
-    /// What the cohorts say; `None`: they say that there is no band, or too little.
+    /// The band that the cohorts show. `None`: they show that there is no band, or too little.
     pub(super) fn of(cohorts: &[Cohort]) -> Option<Self> {
         let (low, high) = (low(cohorts)?, high(cohorts)?);
         let died_from_ns = first_death_ns(cohorts)?;

@@ -1,14 +1,14 @@
-//! Whether what became of the connections is one idle limit, or none; or neither.
+//! Decides if the outcomes of the connections show one idle limit, no limit, or neither.
 //!
-//! A limit says: connections that are idle for less live on, those that are idle for longer die. Where nothing contradicts it, it
-//! needs no test: a length of which most died is tried again before it is a result. What contradicts it are deaths below it, and
-//! connections that outlived it. One of fifty may have died below it: of more, some have a limit of their own that is shorter.
-//! And deaths must be more frequent beyond the bracket than just below it, by Fisher's exact test (one side, 1 in 1,000):
-//! connections that die by chance, or have limits of their own, die as often on both sides. How often they are called a limit
-//! all the same is counted in virtual time (`limits::by_chance`). Where more than one of nine die at the shorter end, which is tried again,
-//! something ended what was idle at one moment, or the limit is none of one length: a `band`, perhaps.
+//! With a limit, connections that are idle for less survive, and connections that are idle for longer die. A limit that nothing
+//! contradicts needs no test: a length after which most died is tried again before it is a result. Deaths below the limit
+//! contradict it, and so do connections that outlived it. One of fifty may have died below it; if more did, some have a shorter
+//! limit. Deaths must also be more frequent beyond the bracket than just below it, by Fisher's exact test (one side, 1 in
+//! 1,000): connections that die by chance, or have different limits, die as often on both sides. `limits::by_chance` counts in
+//! virtual time how often these are still called a limit. The shorter end is tried again. If more than one of nine die there,
+//! something ended all connections that were idle at one moment, or no single length is the limit: it may be a `band`.
 //!
-//! That there is no limit is said, too, where no more than one connection of fifty died.
+//! The result is also "no limit" if at most one connection of fifty died.
 
 use super::cohort::{Bracket, Cohort, Died};
 use crate::event::Death;
@@ -45,7 +45,7 @@ pub(super) fn doubt(cohorts: &[Cohort], bracket: Bracket) -> Option<Doubt> {
     Some(Doubt { from_ns, died: deaths().count() as u32, judged, survived_ns })
 }
 
-/// Whether a connection died of idleness that is said to be survived, though so few did that the claim stands.
+/// True if a connection died of an idle time that the claim calls survived. So few died that the claim holds.
 pub(super) fn has_strays(cohorts: &[Cohort], bracket: Bracket) -> bool {
     Low::of(cohorts, bracket).strays(cohorts) > 0
 }
@@ -75,14 +75,14 @@ impl Low {
         died.asked_ns <= self.asked_ns + late_ns || died.most_ns <= self.least_ns
     }
 
-    /// How many died of it, or of less.
+    /// Number of connections that died of this idle time, or of less.
     fn strays(self, cohorts: &[Cohort]) -> u32 {
         let died = |cohort: &Cohort| cohort.died.iter().filter(|died| self.contradicts(cohort, died)).count();
         cohorts.iter().map(died).sum::<usize>() as u32
     }
 
-    /// Whether more than one of nine did not survive it: at another moment, perhaps. The request of a single one may have been
-    /// lost, and have come too late when it was sent again.
+    /// True if more than one of nine connections did not survive it, perhaps at another moment. A single death does not
+    /// count: its request may have been lost, and retransmitted too late.
     fn is_refuted(self, cohorts: &[Cohort]) -> bool {
         let alike = || cohorts.iter().filter(|cohort| cohort.length_ns == self.planned);
         let survived: u32 = alike().map(|cohort| cohort.survived).sum();

@@ -145,7 +145,7 @@ impl Row {
     }
 }
 
-/// The ends that are claimed: of a band where no one limit explains what died.
+/// The claimed ends: those of a band if no single limit explains the deaths.
 pub(super) fn claimed(cohorts: &[Cohort]) -> Bracket {
     let bracket = Bracket::of(cohorts);
     let band = doubt(cohorts, bracket).and_then(|_| Band::of(cohorts));
@@ -199,7 +199,8 @@ impl Outcome {
             died: died.map(|(at, ns)| {
                 let deaths = || alike(at).flat_map(|cohort| &cohort.died);
                 let most_ns = deaths().map(|died| died.most_ns).max().unwrap_or(ns);
-                // One of a band's upper end that was seen to end may have died of less than others lived.
+                // A connection at a band's upper end that was seen to end may have died of a shorter idle time than
+                // others survived.
                 let most_ns = if band.is_some() { most_ns.max(cohorts[at].length_ns) } else { most_ns };
                 end(most_ns, deaths().count() as u32, judged(at))
             }),
@@ -240,7 +241,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the limit is a band: from the first death on some die and others live, up to its upper end.
+    /// True if the limit is a band: from the first death on some die and others live, up to its upper end.
     pub fn is_band(&self) -> bool {
         self.dies_from_ns.is_some() && self.died.is_some()
     }

@@ -19,7 +19,7 @@ const STEP: f64 = 0.04;
 pub(super) const BEGUN_ANEW_NS: u64 = 30 * S;
 /// From one reserve to the next, the lengths that they are for grow by this.
 const RESERVE_GROWS: f64 = 1.2;
-/// The connections of a reserve begin over so long, and this share of the length that it is for.
+/// Time over which the connections of a reserve begin, and its share of the reserve's length.
 const RESERVE_OVER_NS: u64 = 10 * S;
 const RESERVE_OVER: f64 = 0.011;
 /// From the end of a length until its connections are judged, with something to spare.
@@ -35,7 +35,8 @@ pub(super) const OTHERS: usize = 4;
 pub(super) struct Reserve {
     /// When its connections are to begin, in ns after the ladder.
     pub(super) after_ns: u64,
-    /// They begin evenly over so many ns: what looks for idle connections now and then finds some of them at other moments.
+    /// Time over which the connections begin evenly, in ns, so that a periodic scan for idle connections meets them at
+    /// different moments.
     pub(super) over_ns: u64,
     /// It is for brackets below this length, in ns.
     pub(super) serves_ns: u64,

@@ -70,7 +70,7 @@ pub struct Limits {
     rounds: u32,
     /// The cohorts from this one on are of those rounds.
     rounds_from: usize,
-    /// Rounds at the ends of a band, and where those were in the last one.
+    /// Rounds at the ends of a band, and the ends in the last round.
     band_rounds: u32,
     band: Option<band::Ends>,
     /// The shorter end of a bracket that was tried at other moments, because connections died below it.

@@ -89,14 +89,14 @@ fn idle_ends(outcome: &Outcome) -> String {
     out
 }
 
-/// Between the ends of a band.
+/// The line about lengths between the ends of a band.
 fn band(outcome: &Outcome) -> String {
     let Some(from_ns) = outcome.dies_from_ns else { return String::new() };
     let most = outcome.lengths.iter().find(|row| row.length_ns >= from_ns && row.died > row.survived);
     let most =
         most.map_or_else(String::new, |row| format!(", most of them from {} on", exact(row.length_ns)));
     format!(
-        "  between the two some died and others lived, the first of {}{most}: something looks for idle connections now and then, or several instances have limits of their own\n",
+        "  between the two some died and others lived, the first of {}{most}: something scans for idle connections periodically, or several instances have different limits\n",
         exact(from_ns)
     )
 }

@@ -28,7 +28,7 @@ impl Notices {
         Self::default()
     }
 
-    /// What this machine is called in notices: those that name others alone are not its own.
+    /// This machine's name in notices. A notice that names only other machines is not its own.
     pub fn machine_is(&mut self, name: Option<String>) {
         self.machine = name;
     }
@@ -66,7 +66,7 @@ impl Notices {
         events
     }
 
-    /// Whose it is: where it names machines, and this one is known and not among them, that of others.
+    /// The host of a notice: `other` if it names machines, and this machine is known and not among them.
     fn host(&self, notice: &Notice) -> &'static str {
         let is_named = |machine: &String| {
             notice.resources.is_empty()

@@ -24,7 +24,7 @@ pub struct RunEnd {
     pub given_up: Vec<String>,
     /// Samples that are connections: why the latest attempt that came to nothing did.
     pub refused: Option<String>,
-    /// Why the latest attempt to connect failed that failed in this host, before anything was sent.
+    /// Reason of the latest attempt to connect that failed in this host, before anything was sent.
     pub local: Option<String>,
     /// A connection was lost and the settings forbade another.
     pub lost: bool,

@@ -69,7 +69,7 @@ pub enum ErrorSource {
 }
 
 impl NetError {
-    /// Whether this host failed before it had sent anything: that says nothing of the target, nor of the way there.
+    /// True if this host failed before it sent anything. Such a failure says nothing about the target or the path.
     pub fn is_local(&self) -> bool {
         use io::ErrorKind as E;
         let answered = matches!(self.kind, E::ConnectionRefused | E::ConnectionReset | E::TimedOut);
@@ -237,9 +237,9 @@ pub enum Input<'a> {
         /// How.
         error: NetError,
     },
-    /// This host no longer has the address that a connection came from: nothing of it can leave.
+    /// This host no longer has the connection's source address, so it can send nothing on it.
     AddressGone {
-        /// Which connection.
+        /// The connection.
         link: LinkId,
     },
     /// This host did not run for a while, and the pause clock has told so.

@@ -25,7 +25,7 @@ const TURNED_AWAY: u32 = 3;
 /// Bytes of what nobody asked for that an event shows.
 const EXCERPT: usize = 64;
 
-/// Why what falls due without a connection is not sent. `local`: this host could not make one.
+/// The reason why samples that fall due without a connection are not sent. `local`: this host could not make one.
 pub(super) fn without_connection(local: bool) -> &'static str {
     if local { "local" } else { "unconnected" }
 }
@@ -73,7 +73,7 @@ pub(super) struct Path {
     /// What falls due before it is reached, where it is tried until then; none once it is, or nothing more is due.
     before: Option<Schedule>,
     due_before: u64,
-    /// An attempt to reach it has failed: whether this host did.
+    /// Set if an attempt to reach it has failed: true if this host failed.
     refused: Option<bool>,
     unsent: Unsent,
     /// It could not be reached, and the settings say not to try for ever.
@@ -220,7 +220,7 @@ impl Path {
         self.due_before
     }
 
-    /// An attempt to reach it failed. `local`: this host did, which had sent nothing.
+    /// Notes a failed attempt to reach it. `local`: it failed in this host, which sent nothing.
     pub(super) fn refused(&mut self, now: u64, local: bool, cx: &mut Context) {
         if self.refused.is_some_and(|before| before != local) {
             self.tell_unreached(now, cx);

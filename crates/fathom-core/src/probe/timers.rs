@@ -37,7 +37,7 @@ pub(super) enum Timer {
     DialClosing,
     /// The samples of a path that are connections are given up: its run is over.
     DialDrain,
-    /// Look whether those of a path hang.
+    /// Check whether connections of a path hang.
     DialLook,
 }
 

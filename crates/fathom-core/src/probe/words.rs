@@ -59,7 +59,7 @@ pub(crate) fn connect_advice(target: &str, remote: Option<SocketAddr>, error: &N
     }
 }
 
-/// Why this host could not even begin to connect, and what to do about it.
+/// The reason why this host could not begin to connect, and what to do.
 fn local_advice(target: &str, error: &NetError) -> String {
     use ErrorKind as E;
     let text = &error.text;
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// Where this host failed before it sent anything, it says so, and does not ask for the server.
+    /// A failure of this host is named as such, and raises no question about the server.
     #[test]
     fn local_failures_name_this_host() {
         let error = |kind, errno, source| NetError { kind, errno, text: "why".to_owned(), source };

@@ -46,7 +46,7 @@ pub struct Asked {
     pub settings: Vec<Setting>,
     /// Connections that asked side by side; empty: there was one only.
     pub connections: Vec<Connection>,
-    /// A pooler or balancer between has other sessions of the server answer: what waits in its queue looks like the server's time.
+    /// A pooler or balancer answers with other server sessions. Time in its queue looks like the server's time.
     pub is_pooled: bool,
     /// What was noted.
     pub notes: Vec<String>,
@@ -227,7 +227,7 @@ impl Outcome {
         self.most().1
     }
 
-    /// Whose time most of it is; nobody's where it is the server's or that of a pooler before it.
+    /// The party that took most of the time; none if it is the server or a pooler before it.
     fn most(&self) -> (Option<Party>, Confidence) {
         match self.warm.figures.verdict.most() {
             (Some(Party::Server), _) if self.asked.is_pooled => (None, Confidence::None),
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(words(900, 990), "most of it is the server: 99 % of the time, 90 to 99 %");
     }
 
-    /// A pooler's queue of 150 ms was the server's, for sure.
+    /// The 150 ms in a pooler's queue were attributed to the server for certain.
     #[test]
     fn time_behind_pooler_is_not_servers_alone() {
         let told = |is_pooled| {

@@ -1,28 +1,28 @@
-//! How old the recordings are that a rotation may remove. Time is an argument.
+//! Ages of the recordings that a rotation may remove. Time is an argument.
 //!
-//! Age is time that has passed, by the monotonic clock of the run: a wall clock that is set makes nothing older. Of recordings
-//! of earlier runs only the wall clock tells how old they were when this run began. That is believed while the wall clock
-//! goes as the monotonic one does; after a step they are as old as this run, until the clock is set right again.
+//! Age is elapsed time by the run's monotonic clock, so setting the wall clock makes nothing older. For recordings of
+//! earlier runs, only the wall clock gives their age when this run began. That age is used while the wall clock keeps
+//! pace with the monotonic one. After a step, they count as old as this run until the clock is set right again.
 
 use crate::clock::Anchor;
 use std::collections::BTreeMap;
 
-/// The wall clock may be off by this, as by a leap second, ...
+/// Tolerance of the wall clock, as for a leap second, ...
 const OFF_NS: u64 = 1_000_000_000;
-/// ...and by this part of the time for which recordings are kept: that makes nothing older that matters.
+/// ...and this share of the time for which recordings are kept, which makes no recording noticeably older.
 const OFF_PART: u64 = 100;
 
 /// The ages of a run's recordings, and of those that earlier runs left.
 #[derive(Debug, Clone)]
 pub struct Ages {
-    /// When the run began.
+    /// Start of the run.
     begun: Anchor,
-    /// Recordings of this run by the name of their directory: when they ended, by the monotonic clock.
+    /// End of each recording of this run by the monotonic clock, by the name of its directory.
     ended_ns: BTreeMap<String, u64>,
 }
 
 impl Ages {
-    /// Of a run that begins now.
+    /// The ages for a run that begins now.
     pub fn new(begun: Anchor) -> Self {
         Self { begun, ended_ns: BTreeMap::new() }
     }
@@ -32,12 +32,12 @@ impl Ages {
         self.begun
     }
 
-    /// This run's recording in the directory of this name has ended.
+    /// Notes that this run's recording in the directory of this name has ended.
     pub fn ended(&mut self, directory: String, mono_ns: u64) {
         self.ended_ns.insert(directory, mono_ns);
     }
 
-    /// The directory of this name is gone.
+    /// Forgets the directory of this name, which is gone.
     pub fn forget(&mut self, directory: &str) {
         self.ended_ns.remove(directory);
     }
@@ -47,19 +47,19 @@ impl Ages {
         self.ended_ns.get(directory).map(|ended_ns| now.mono_ns.saturating_sub(*ended_ns))
     }
 
-    /// The age that a recording of an earlier run has at least, in ns. It is to be kept for `keep_ns` after its end.
+    /// The minimum age of a recording of an earlier run, in ns. It is to be kept for `keep_ns` after its end.
     pub fn earlier_ns(&self, ended_utc_ns: i64, keep_ns: u64, now: Anchor) -> u64 {
         let at_begin_ns = u64::try_from(self.begun.utc_ns.saturating_sub(ended_utc_ns)).unwrap_or(0);
         let known_ns = if self.is_plausible(keep_ns, now) { at_begin_ns } else { 0 };
         now.mono_ns.saturating_sub(self.begun.mono_ns).saturating_add(known_ns)
     }
 
-    /// By how much the wall clock is ahead of where the time that has passed puts it, in ns.
+    /// Distance of the wall clock from the elapsed time, in ns; positive if it is ahead.
     pub fn off_ns(&self, now: Anchor) -> i64 {
         now.utc_ns.saturating_sub(self.begun.utc_of(now.mono_ns))
     }
 
-    /// Whether the wall clock goes as the monotonic one does, as far as it matters for what is kept for so long.
+    /// True if the wall clock keeps pace with the monotonic one, as closely as `keep_ns` needs.
     pub fn is_plausible(&self, keep_ns: u64, now: Anchor) -> bool {
         self.off_ns(now).unsigned_abs() <= (keep_ns / OFF_PART).saturating_add(OFF_NS)
     }
@@ -74,13 +74,13 @@ mod tests {
     const HOUR: i64 = 3_600 * S as i64;
     const BEGUN: Anchor = Anchor { mono_ns: 1_000 * S, utc_ns: 1_800_000_000 * S as i64 };
 
-    /// So long after the beginning, with a wall clock that was set by this much.
+    /// A moment this long after the beginning, with a wall clock that was set by this much.
     fn after(elapsed_s: u64, set_ns: i64) -> Anchor {
         let mono_ns = BEGUN.mono_ns + elapsed_s * S;
         Anchor { mono_ns, utc_ns: BEGUN.utc_of(mono_ns) + set_ns }
     }
 
-    /// `--keep 1m`, and the clock was set an hour forward: what had ended 5 s before was removed.
+    /// With `--keep 1m`, a clock set an hour forward removed what had ended 5 s before.
     #[test]
     fn clock_step_makes_nothing_older() {
         let mut ages = Ages::new(BEGUN);
@@ -101,12 +101,12 @@ mod tests {
         assert_eq!(age_s(after(11, HOUR)), 11, "only the time of this run is certain");
         assert_eq!(age_s(after(61, HOUR)), 61, "a clock that is never set back holds nothing for ever");
         assert_eq!(age_s(after(11, HOUR - HOUR)), 61, "set right again");
-        // One that ends in the future by the clock of the beginning.
+        // A recording that ends in the future by the clock of the beginning.
         assert_eq!(ages.earlier_ns(BEGUN.utc_ns + HOUR, minute, after(30, 0)), 30 * S);
     }
 
     proptest! {
-        /// Whatever the wall clock is set to, no recording is taken for older than it is.
+        /// No setting of the wall clock makes a recording older than it is.
         #[test]
         fn no_step_makes_recordings_older(
             ended_s in 0..100_000_u64,

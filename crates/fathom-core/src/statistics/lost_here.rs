@@ -1,20 +1,20 @@
-//! Samples without an echo that were lost in this host, by the events alone: those that were out on a connection when it ended
-//! for a cause in this host, or when the run ended in a silence that had one.
+//! Samples without an echo that were lost in this host, judged by events only. They were out on a connection that ended
+//! for a cause in this host, or at the end of a run in a silence with such a cause.
 
 use crate::event::{Event, EventKind};
 use std::collections::BTreeMap;
 
-/// Ends of which the explanation may still come, or come again.
+/// Ends whose explanation may still come, or come again.
 const ENDS_KEPT: usize = 1_000;
 
-/// The end of a connection.
+/// An ended connection.
 #[derive(Debug, Clone, Copy)]
 struct End {
-    /// Samples that were out.
+    /// Samples that were out at the end.
     outstanding: u64,
-    /// This host's system ended it, or it was silent for the sake of this host.
+    /// True if this host's kernel ended it, or it was silent because of this host.
     here: bool,
-    /// The explanation says that the cause lies in this host.
+    /// True if the explanation puts the cause in this host.
     said: bool,
 }
 
@@ -24,18 +24,18 @@ impl End {
     }
 }
 
-/// See the module.
+/// Counts samples that were lost in this host.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LostHere {
     lost: u64,
-    /// Connections that are silent: whether for a cause in this host.
+    /// Silent connections, and whether the cause is in this host.
     silent: BTreeMap<u32, bool>,
-    /// Of those that ended with samples out.
+    /// Connections that ended with samples out.
     ends: BTreeMap<u32, End>,
 }
 
 impl LostHere {
-    /// How many.
+    /// Number of samples lost in this host.
     pub(super) fn count(&self) -> u64 {
         self.lost
     }
@@ -111,7 +111,8 @@ mod tests {
         let [first, last] = ["local", "path_down"].map(|verdict| explained("closing", verdict));
         assert_eq!(lost(&[closed("timed_out", Some(110)), first.clone(), last.clone()]), 0);
         assert_eq!(lost(&[closed("timed_out", Some(110)), last, first]), 7);
-        // This host's kernel destroyed the socket, which nothing explains; a peer that does not echo is no fault of this host.
+        // This host's kernel destroyed the socket, which gets no explanation. A peer that does not echo is no fault of
+        // this host.
         let unknown = || explained("closing", "unknown");
         assert_eq!(lost(&[closed("local_error", Some(103)), unknown()]), 7);
         assert_eq!(lost(&[closed("local_error", None), unknown()]), 0);
@@ -124,7 +125,7 @@ mod tests {
         let here = || explained("stall", "local");
         assert_eq!(lost(&[began(), here(), closed("finished", None)]), 7);
         assert_eq!(lost(&[began(), explained("stall", "path_down"), closed("finished", None)]), 0);
-        // That one was over: what is out at the end has another reason.
+        // That silence was over: samples that are out at the end have another reason.
         assert_eq!(lost(&[began(), over, here(), closed("finished", None)]), 0);
     }
 }

@@ -27,9 +27,10 @@ pub struct Outage {
     pub connection: Option<u32>,
     /// What ended that connection; `None`: nothing did, it was silent until the run ended, or there was none.
     pub cause: Option<ClosingCause>,
-    /// This host failed, and not the target: it had no port, no descriptor, no address or no route, or it did not run.
+    /// True if this host failed, not the target: it had no port, no descriptor, no address or no route, or it did not
+    /// run.
     pub local: bool,
-    /// Address and port of the first attempt that failed in it, where one did.
+    /// Address and port of the first failed attempt, if any.
     pub remote: Option<String>,
     /// When it began, UTC.
     pub began_at: Timestamp,
@@ -53,7 +54,7 @@ pub struct OutageEnd {
 }
 
 impl Outage {
-    /// One that goes on, of which no more is known than its beginning.
+    /// An ongoing outage, of which only the beginning is known.
     fn since(began_at: Timestamp, began_ns: u64) -> Self {
         let (connection, cause, local, remote) = (None, None, false, None);
         Self { connection, cause, local, remote, began_at, began_ns, end: None, goes_on: false }
@@ -85,7 +86,7 @@ struct Lane {
     failed: u64,
     /// The peer was surely not there at this moment of the outage.
     down_ns: u64,
-    /// When a connection was last established. An attempt that was begun before says nothing of the time since.
+    /// Time when a connection was last established. An attempt begun before it says nothing about the time since.
     reached_ns: u64,
     /// The latest outage, until the connection that ends it has proved itself.
     outage: Option<Outage>,
@@ -97,7 +98,7 @@ struct Open {
     lane: u32,
     /// Since when it is silent, where it is.
     silent: Option<(Timestamp, u64)>,
-    /// It is so for a cause in this host.
+    /// True if the cause is in this host.
     silent_here: bool,
     /// Nobody has accepted it: a datagram socket.
     datagram: bool,
@@ -305,8 +306,8 @@ impl Outages {
         }
     }
 
-    /// Attempts of a lane failed, in this host or not: the first and the latest of them were begun then. With them an outage begins,
-    /// unless one goes on. One that was this host's is over when the target's begins, and the other way round.
+    /// Notes failed attempts of a lane, in this host or not; the first and the latest began at these times. They begin
+    /// an outage, unless one goes on. An outage of this host ends when the target's begins, and the other way round.
     fn failed(
         &mut self,
         event: &Event,
@@ -324,7 +325,7 @@ impl Outages {
         let mut outage = Outage { local, remote, ..Outage::since(earlier(event, first_ns), first_ns) };
         if let Some(before) = lane.outage.as_mut().filter(|before| before.end.is_none()) {
             if before.local != local {
-                // The connection that was lost is missing still.
+                // The lost connection is still missing.
                 (outage.connection, outage.cause) = (before.connection, before.cause);
                 outage.began_ns = first_ns.max(before.began_ns);
                 outage.began_at = earlier(event, outage.began_ns);
@@ -338,7 +339,7 @@ impl Outages {
         self.lanes.entry(number).or_default().failed += 1;
     }
 
-    /// An outage of this lane begins, unless one goes on.
+    /// Begins an outage of this lane, unless one goes on.
     fn begins(&mut self, lane: u32, outage: Outage) {
         let lane = self.lanes.entry(lane).or_default();
         if lane.outage.as_ref().is_some_and(|outage| outage.end.is_none()) {

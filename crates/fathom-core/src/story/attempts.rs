@@ -48,14 +48,14 @@ fn failed(tries: &Tries<'_>) -> String {
     }
 }
 
-/// None of them has failed: they have no answer.
+/// None of the attempts has failed: they have no answer.
 fn unanswered(tries: &Tries<'_>) -> String {
     let end = tries.connected.last().map_or(tries.last, |(at, _)| *at);
     let lasted = duration(end.mono_ns.saturating_sub(tries.first.mono_ns));
     format!("no new connection to {} could be made for {lasted}: no attempt was answered", tries.target)
 }
 
-/// What became of them.
+/// Describes how the attempts ended.
 fn then(tries: &Tries<'_>) -> String {
     let left = match tries.unconnected() {
         n @ 1.. if !tries.connected.is_empty() => format!("; {n} more not by the end of the recording"),

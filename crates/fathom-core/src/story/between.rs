@@ -1,18 +1,18 @@
-//! A third party between the probe and the server: where the handshake is much shorter than the shortest round trip,
-//! something nearer answers it, or the server takes its time. No path is shorter for a handshake than for a small message.
+//! A proxy or balancer between the probe and the server. If the handshake is much shorter than the shortest round trip,
+//! something nearer answers the handshake, or the server is slow: a handshake and a small message take the same path.
 
 use super::{Confidence, Gathered, Line, Measured};
 use crate::event::{Event, EventKind};
 use crate::units::duration_text as duration;
 
-/// Payload up to which a message takes no longer on a slow path than a handshake, bytes.
+/// Largest payload, in bytes, of a message that takes as long as a handshake on a slow path.
 const SMALL: u32 = 256;
-/// Fewer round trips have no shortest one to rely on.
+/// Minimum number of round trips for a reliable shortest one.
 const FEW: u64 = 8;
-/// What a server's and this host's scheduling add to a round trip and not to a handshake, which kernels answer.
+/// Scheduling delay of server and host in a round trip. A handshake has none, because kernels answer it.
 const NOISE_NS: u64 = 500_000;
 
-/// The line that names it, for recordings of requests over lasting connections.
+/// The line about it, for recordings of requests over lasting connections.
 pub(super) fn line(measured: &Measured, events: &[Event], gathered: &Gathered) -> Option<Line> {
     let asks = matches!(measured.mode.as_str(), "tcp" | "tcp-ping-pong");
     let is_small = (1..=SMALL).contains(&measured.size) && gathered.queries.is_none();
@@ -21,7 +21,7 @@ pub(super) fn line(measured: &Measured, events: &[Event], gathered: &Gathered) -
     }
     let connect_ns = usual_connect_ns(events)?;
     let shortest = gathered.shortest?;
-    // A queue that never empties makes round trips differ: what they differ by is no sign.
+    // A queue that never empties spreads the round trips; that spread is no sign of a proxy.
     let spread_ns = gathered.whole.p50_ns.map_or(0, |p50_ns| p50_ns.saturating_sub(shortest.whole_ns));
     let behind_ns = shortest.besides_server_ns.saturating_sub(connect_ns);
     if behind_ns <= connect_ns || behind_ns <= NOISE_NS.max(spread_ns) {
@@ -47,7 +47,7 @@ pub(super) fn line(measured: &Measured, events: &[Event], gathered: &Gathered) -
     Some(Line { confidence, ..Line::fact(measured.started_at, statement) })
 }
 
-/// The median of the times that connections took to be made. One whose first packet was lost takes a second more.
+/// The median time to make a connection. A lost first packet adds a second to one of them.
 fn usual_connect_ns(events: &[Event]) -> Option<u64> {
     let connect_ns = |event: &Event| match event.kind {
         EventKind::ConnectionOpened { connect_ns, .. } => u64::try_from(connect_ns).ok().filter(|&ns| ns > 0),
@@ -117,7 +117,7 @@ mod tests {
         for words in ["made in 190 µs", "less than 21 ms", "proxy or load balancer", "is not known"] {
             assert!(text.contains(words), "{words}: {text}");
         }
-        // The reflector's stamps tell that it was not its time, or that it was.
+        // The reflector's stamps show whether it took the time itself.
         let text = told("tcp", &[190 * US], &rtts, Some(5 * US)).expect("a line");
         assert!(text.contains("lie behind it") && !text.contains("server"), "{text}");
         assert_eq!(told("tcp", &[190 * US], &rtts, Some(20_900 * US)), None);

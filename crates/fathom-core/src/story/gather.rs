@@ -70,7 +70,7 @@ pub struct Gatherer {
     stood: Stood,
     /// Where the run had begun in another recording: when it went on in this one, in ns since the Unix epoch.
     goes_on_ns: Option<i64>,
-    /// The wall clock was set back in it.
+    /// True if the wall clock was set back in it.
     is_set_back: bool,
     /// Delays that have no end, by their connection.
     go_on: BTreeMap<u32, GoesOn>,
@@ -105,8 +105,8 @@ impl Gatherer {
         }
         let all = &mut self.gathered;
         all.samples += 1;
-        // Rows stand in the order in which they were resolved: the last may have been sent earlier than others. Where the clock was
-        // set back, that is nothing beside the step.
+        // Rows are in the order in which they were resolved, so the last may have been sent earlier than others. That
+        // is negligible beside a step of the clock.
         let before = all.last_sent_ns.filter(|_| !self.is_set_back);
         all.last_sent_ns = before.max(Some(sample.sent_ns));
         all.repeated = Repeated::and(all.repeated, sample);

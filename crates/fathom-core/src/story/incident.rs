@@ -358,7 +358,7 @@ fn coincidences(context: &Context<'_>, group: &[Incident<'_>]) -> Vec<String> {
     found
 }
 
-/// Whether a notice to this host may have to do with an incident: it explains only the host it names.
+/// True if a notice to this host may concern an incident: it explains only the host it names.
 fn may_be_of(incident: Incident<'_>, host: &str) -> bool {
     match incident.verdict() {
         Some(Verdict::PeerPaused) => host == "remote",

@@ -170,7 +170,7 @@ pub(super) struct Overrun<'a> {
 /// A cloud's notice through its states.
 #[derive(Debug)]
 pub(super) struct Notice<'a> {
-    /// Whose: `local`, `remote` or `other`.
+    /// Host of the notice: `local`, `remote` or `other`.
     pub(super) host: &'a str,
     pub(super) cloud: &'a str,
     pub(super) what: &'a str,

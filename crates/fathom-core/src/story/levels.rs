@@ -15,8 +15,8 @@ use jiff::Timestamp;
 /// A run has at most so many spans; when it lasts longer, each becomes twice as long.
 const SPANS: usize = 32;
 const SHORTEST_NS: i64 = 1_000_000_000;
-/// A span with fewer round trips tells no median. Of five, three decide it: fewer are a spike and no level, as for the change
-/// points of a report (`LEAST_SAMPLES` of `fathometer.stats.changes`).
+/// Minimum number of round trips in a span for a median. Three of five decide it; fewer are a spike and no level, as
+/// for the change points of a report (`LEAST_SAMPLES` of `fathometer.stats.changes`).
 const FEW: u64 = 5;
 /// Of the recording's buckets so many are one here: 128 an octave, below 1 % of the value.
 const COARSE: u16 = 16;
@@ -210,7 +210,8 @@ mod tests {
         }
     }
 
-    /// The first echo took twice as long, since something on the way opened its own connection: "the level fell".
+    /// Something on the way opened its own connection, so the first echo took twice as long, and the story said "the
+    /// level fell".
     #[test]
     fn two_odd_round_trips_are_no_level() {
         let joined = super::super::join::join(&[]);

@@ -45,7 +45,7 @@ mod tests {
     const S: i64 = 1_000_000_000;
 
     proptest! {
-        /// Lengths are those of the monotonic clock, wherever the wall clock is set to meanwhile.
+        /// Lengths follow the monotonic clock, even if the wall clock is set meanwhile.
         #[test]
         fn lengths_leave_out_steps_of_clock(
             steps in prop::collection::vec((1..1_000_i64, -100_000..100_000_i64), 0..6),
@@ -70,7 +70,7 @@ mod tests {
             // Until after the last step, as the end of a run is.
             let to_s = (from_s + lasts_s).max(mono_s);
             let from = Moment { utc: wall(from_s), mono_ns: (from_s * S) as u64 };
-            // What happens at the moment of a step happens after it.
+            // An event at the moment of a step happens after it.
             prop_assume!(set_at.iter().all(|(at, _)| *at != from_s));
             prop_assert_eq!(elapsed_ns(&events, from, wall(to_s)) as i64, (to_s - from_s) * S);
         }

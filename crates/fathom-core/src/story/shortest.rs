@@ -3,16 +3,16 @@
 /// The shortest round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shortest {
-    /// All of it, in ns.
+    /// The whole round trip, in ns.
     pub whole_ns: u64,
-    /// The shortest without the time in a stamping reflector, in ns.
+    /// The shortest round trip without the reflector's own time, in ns.
     pub besides_server_ns: u64,
-    /// Each round trip says that time.
+    /// True if each round trip has that time.
     pub is_stamped: bool,
 }
 
 impl Shortest {
-    /// Of one more round trip.
+    /// Adds a round trip.
     pub(super) fn and(earlier: Option<Self>, rtt_ns: u64, reflector_ns: Option<u64>) -> Self {
         let besides_server_ns = rtt_ns.saturating_sub(reflector_ns.unwrap_or(0));
         let this = Self { whole_ns: rtt_ns, besides_server_ns, is_stamped: reflector_ns.is_some() };

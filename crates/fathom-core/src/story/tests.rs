@@ -158,7 +158,7 @@ fn stall_account_includes_pause_notice_and_baseline() {
     assert!(lines[2].evidence.iter().all(|e| !e.contains("p99")), "100 round trips support no p99");
 }
 
-/// A notice for the probe's machine stood beside a reflector that was stopped, as if it had to do with it.
+/// A notice for the probe's machine was shown beside a stopped reflector, as if it were the cause.
 #[test]
 fn notice_explains_only_the_host_it_names() {
     for host in ["local", "remote", "other"] {

@@ -2,24 +2,24 @@
 
 use super::moment::Moment;
 
-/// All attempts to connect that failed or hang, in rows.
+/// All attempts to connect that failed or hang, grouped in rows.
 #[derive(Debug, Default)]
 pub(super) struct AllTries<'a> {
     rows: Vec<Tries<'a>>,
-    /// The connection that was established last, and when.
+    /// The last established connection, and its time.
     last_opened: Option<(Moment, u32)>,
 }
 
-/// One that failed.
+/// A failed attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Failed<'a> {
     pub(super) target: &'a str,
     pub(super) error: &'a str,
     pub(super) errno: Option<i32>,
     pub(super) lane: Option<u32>,
-    /// It failed in this host, which had sent nothing.
+    /// True if it failed in this host, which had sent nothing.
     pub(super) local: bool,
-    /// No other follows.
+    /// True if no further attempt follows.
     pub(super) last: bool,
 }
 
@@ -28,12 +28,12 @@ impl<'a> AllTries<'a> {
         &self.rows
     }
 
-    /// One that was begun then failed.
+    /// Notes the failure of an attempt that began at this time.
     pub(super) fn failed(&mut self, began: Moment, at: Moment, one: Failed<'a>) {
         let Some((opened, id)) = self.last_opened.filter(|(opened, _)| opened.mono_ns > began.mono_ns) else {
             return self.row(began, one.target, one.local).failed(at, one);
         };
-        // Another was made sooner than this one failed: it is of the row in which it was begun.
+        // Another connection was made before this attempt failed, so it belongs to the row in which it began.
         let of_it = |row: &&mut Tries<'_>| row.first.mono_ns <= began.mono_ns;
         if let Some(row) = self.rows.iter_mut().rev().find(of_it) {
             return row.adds(one.error, one.errno);
@@ -43,12 +43,12 @@ impl<'a> AllTries<'a> {
         row.connected(opened, one.lane, id);
     }
 
-    /// So many have no answer yet, the first of them begun then.
+    /// Notes the number of unanswered attempts, the first of which began at this time.
     pub(super) fn hang(&mut self, began: Moment, at: Moment, target: &'a str, first: (u64, &'a str)) {
         self.row(began, target, false).hang(at, first);
     }
 
-    /// A lane has its connection.
+    /// Notes that a lane has its connection.
     pub(super) fn connected(&mut self, at: Moment, lane: Option<u32>, id: u32) {
         self.last_opened = Some((at, id));
         if let Some(row) = self.rows.last_mut() {
@@ -56,7 +56,7 @@ impl<'a> AllTries<'a> {
         }
     }
 
-    /// The row that goes on, in this host or not; a new one where there is none.
+    /// The current row, in this host or not; a new one if there is none.
     fn row(&mut self, began: Moment, target: &'a str, local: bool) -> &mut Tries<'a> {
         let last = self.rows.last_mut().filter(|row| row.goes_on());
         if last.as_ref().is_none_or(|row| row.local != local) {
@@ -70,16 +70,16 @@ impl<'a> AllTries<'a> {
     }
 }
 
-/// Attempts to connect that failed one after the other, of one lane or of several side by side, or that hang.
+/// A row of attempts to connect that failed or hang, of one lane or of several side by side.
 #[derive(Debug)]
 pub(super) struct Tries<'a> {
     pub(super) first: Moment,
     pub(super) last: Moment,
     pub(super) count: u64,
     pub(super) target: &'a str,
-    /// They failed in this host, which had sent nothing.
+    /// True if they failed in this host, which had sent nothing.
     pub(super) local: bool,
-    /// Those that had no answer when they were last counted, and the address of the first.
+    /// Number of unanswered attempts at the last count, and the address of the first.
     pub(super) hanging: Option<(u64, &'a str)>,
     /// Each error, its number and how often.
     pub(super) errors: Vec<(&'a str, Option<i32>, u64)>,
@@ -89,7 +89,7 @@ pub(super) struct Tries<'a> {
     pub(super) connected: Vec<(Moment, u32)>,
     /// The last failure was final.
     pub(super) gave_up: bool,
-    /// Later ones failed for a cause on the other side: in this host, or not in it.
+    /// True if later attempts failed for a cause on the other side: in this host, or outside it.
     pub(super) other_cause: bool,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Tries<'a> {
         }
     }
 
-    /// One more failed in this way.
+    /// Adds a failure of the same kind.
     fn adds(&mut self, error: &'a str, errno: Option<i32>) {
         self.count += 1;
         match self.errors.iter_mut().find(|(text, ..)| *text == error) {

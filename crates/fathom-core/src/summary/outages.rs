@@ -23,10 +23,10 @@ pub(super) struct Json {
     uncertain_ns: Option<u64>,
     connection: Option<u32>,
     cause: Option<&'static str>,
-    /// This host failed, not the target.
+    /// True if this host failed, not the target.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     local: bool,
-    /// The address of the first attempt that failed in it.
+    /// Address of the first failed attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     remote: Option<String>,
     next_connection: Option<u32>,
@@ -37,7 +37,7 @@ fn lasted_ns(outage: &Outage, s: &Statistics) -> u64 {
     outage.lasted_ns(s.last_told_ns.unwrap_or(outage.began_ns))
 }
 
-/// What failed in this host: it lowers no availability.
+/// Failures in this host, which lower no availability.
 #[derive(Debug, Serialize)]
 pub(super) struct Local {
     not_sent: u64,
@@ -45,7 +45,7 @@ pub(super) struct Local {
     lasted_ns: u64,
 }
 
-/// `None`: nothing did.
+/// `None`: nothing failed in this host.
 pub(super) fn local(s: &Statistics) -> Option<Local> {
     let all = s.outages.all();
     let here = all.iter().filter(|outage| outage.local);

@@ -119,7 +119,7 @@ pub struct Facts {
     pub local_pause_ns: u64,
     /// Its own kernel destroyed the socket (`ECONNABORTED`).
     pub destroyed_here: bool,
-    /// This host did not have the connection's own address in the silence, or at the end.
+    /// True if this host lacked the connection's own address in the silence, or at the end.
     pub address_gone: bool,
     /// What came was no echo of what had been sent, and the probe ended the connection for that.
     pub not_an_echo: bool,

@@ -347,8 +347,8 @@ fn row_11_host_destroyed_socket_is_unknown() {
     assert!(explanation.because[0].starts_with("the reflector's own host destroyed its socket"));
 }
 
-/// `flow_forgotten or path_down` was told of a connection whose own address this host no longer had, and `path_down` for certain where
-/// its interface was down.
+/// A connection whose own address this host no longer had got `flow_forgotten or path_down`. One whose interface was
+/// down got `path_down` for certain.
 #[test]
 fn missing_address_or_own_route_is_local() {
     let local = (Verdict::Local, None, Some(Confidence::High));

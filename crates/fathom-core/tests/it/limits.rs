@@ -113,7 +113,7 @@ fn the_bracket_contains_the_limit(seeds: Range<u64>) {
             continue;
         }
         assert_eq!(outcome.verdict, Verdict::Found, "{world:?}: {outcome:#?}");
-        // Where one died at the shorter end, or of less, that is tried by others.
+        // If a connection died at the shorter end, or of less, others try that length.
         let again =
             outcome.lengths.iter().any(|row| row.died > 0 && row.length_ns < survived + world.rtt_ns + S);
         let took = limit + limit / 10 + 60 * S + if again { 3 * limit } else { 0 };

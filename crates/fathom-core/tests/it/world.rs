@@ -69,7 +69,7 @@ pub(crate) struct World {
     pub(crate) refused_first: u32,
     /// Addresses that refuse.
     pub(crate) dead: Vec<SocketAddr>,
-    /// An address that does not answer any more from then on, and whether the name leads to another one from then on.
+    /// An address that stops answering at this time, and whether the name then resolves to another one.
     pub(crate) goes_silent: Option<(SocketAddr, u64, bool)>,
     /// Addresses that do not answer.
     pub(crate) silent: Vec<SocketAddr>,

@@ -118,7 +118,8 @@ impl Default for TcpOptions {
     }
 }
 
-/// Whether this host has an address, as far as a socket can be bound to it. Where that cannot be tried, it is taken to have it.
+/// True if this host has an address, tested by binding a socket to it. If that cannot be tested, the host is assumed to
+/// have it.
 pub fn has_address(address: IpAddr) -> bool {
     let bound = std::net::UdpSocket::bind(SocketAddr::new(address, 0));
     bound.map_or_else(|error| error.kind() != io::ErrorKind::AddrNotAvailable, |_| true)

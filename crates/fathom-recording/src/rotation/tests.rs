@@ -140,7 +140,7 @@ fn run_removes_own_and_predecessor_recordings() {
     assert_eq!(shared.removed(), [""; 0]);
 }
 
-/// `--keep 20s`, and the clock was set: an hour forward took the whole archive.
+/// With `--keep 20s`, a clock set an hour forward removed the whole archive.
 #[test]
 fn clock_step_removes_no_young_recording() {
     for set_s in [3_600, -3_600] {

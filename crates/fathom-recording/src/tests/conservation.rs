@@ -50,11 +50,11 @@ fn row_mismatch_names_connection_and_count() {
     assert_eq!(findings(&recording("tcp", &of, &[closed(3, 20), closed(4, 5)])), Vec::<String>::new());
     assert_eq!(
         findings(&recording("tcp", &of, &[closed(3, 27), closed(4, 5)])),
-        ["connection 3: 27 sent, 20 rows, 0 told as lost or in flight: 7 missing"]
+        ["connection 3: 27 sent, 20 rows, 0 recorded as lost or in flight: 7 missing"]
     );
     assert_eq!(
         findings(&recording("tcp", &of, &[closed(3, 20), closed(4, 3)])),
-        ["connection 4: 3 sent, 5 rows, 0 told as lost or in flight: 2 too many"]
+        ["connection 4: 3 sent, 5 rows, 0 recorded as lost or in flight: 2 too many"]
     );
     let broken = verify(recording("tcp", &of, &[closed(3, 27), closed(4, 6)]).path(), |_| {}).unwrap();
     assert!(!broken.is_sound() && broken.findings[0].count == 2, "{broken:?}");
@@ -73,7 +73,7 @@ fn recorded_loss_is_not_a_missing_row() {
     );
     assert_eq!(
         findings(&recording("tcp", &of, &[closed(0, 27), lost(None, 4)])),
-        ["connection 0: 27 sent, 20 rows, 0 told as lost or in flight: 3 missing"]
+        ["connection 0: 27 sent, 20 rows, 0 recorded as lost or in flight: 3 missing"]
     );
 }
 
@@ -83,7 +83,7 @@ fn unclosed_connection_is_judged_by_its_rows() {
     let gap = [rows(0, 0..9), rows(0, 12..14)].concat();
     assert_eq!(
         findings(&recording("tcp", &gap, &[])),
-        ["connection 0: 14 sent, 11 rows, 0 told as lost or in flight: 3 missing"]
+        ["connection 0: 14 sent, 11 rows, 0 recorded as lost or in flight: 3 missing"]
     );
     assert!(findings(&recording("tcp", &gap, &[lost(Some(0), 3)])).is_empty());
     // A datagram that is lost is resolved a minute later than those sent after it.
@@ -118,15 +118,15 @@ fn due_equals_rows_losses_and_skips() {
     assert!(findings(&recording("tcp", &rows(0, 0..20), &events(30))).is_empty());
     assert_eq!(
         findings(&recording("tcp", &rows(0, 0..20), &events(31))),
-        ["31 due, 20 rows, 2 told as lost or in flight, 8 told as not sent: 1 missing"]
+        ["31 due, 20 rows, 2 recorded as lost or in flight, 8 recorded as not sent: 1 missing"]
     );
     assert_eq!(
         findings(&recording("tcp", &rows(0, 0..20), &events(28))),
-        ["28 due, 20 rows, 2 told as lost or in flight, 8 told as not sent: 2 too many"]
+        ["28 due, 20 rows, 2 recorded as lost or in flight, 8 recorded as not sent: 2 too many"]
     );
 }
 
-/// What was out when the run was ended has no row, and is no loss.
+/// Samples that were out when the run ended have no row, and are not lost.
 #[test]
 fn samples_in_flight_are_accounted_for() {
     let in_flight = |samples| (Some(0), EventKind::SamplesInFlight { samples });
@@ -160,7 +160,7 @@ fn seam_carries_due_of_ended_thread() {
     assert_eq!(findings(&after(20)), Vec::<String>::new());
     assert_eq!(
         findings(&after(0)),
-        ["15 due, 5 rows, 30 told as lost or in flight, 0 told as not sent: 20 too many"]
+        ["15 due, 5 rows, 30 recorded as lost or in flight, 0 recorded as not sent: 20 too many"]
     );
     // Before it, what stands there is what was due.
     let rotated = (None, EventKind::RecordingRotated { next: String::new(), carried: carried(20) });

@@ -158,7 +158,7 @@ fn recovery_attributes_only_recent_losses_to_crash() {
     recorder.event(&closed(0, 20, SECOND)).unwrap();
     recorder.event(&event(None, 61 * SECOND, EventKind::Note { text: "later".into() })).unwrap();
     drop(recorder);
-    let missing = "connection 0: 20 sent, 19 rows, 0 told as lost or in flight: 1 missing";
+    let missing = "connection 0: 20 sent, 19 rows, 0 recorded as lost or in flight: 1 missing";
     assert!(findings(&dir).contains(&missing.to_owned()), "{:?}", findings(&dir));
     recover(&dir, manifest().started_at).unwrap();
     assert_eq!(findings(&dir), [missing]);

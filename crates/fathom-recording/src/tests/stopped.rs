@@ -109,7 +109,7 @@ fn an_error_forgives_no_missing_row() {
     run(home.path(), 14).finish(manifest().started_at, 101 * SECOND).unwrap_err();
     assert_eq!(
         findings(&home.path().join("r")),
-        ["connection 1: 14 sent, 5 rows, 7 told as lost or in flight: 2 missing"]
+        ["connection 1: 14 sent, 5 rows, 7 recorded as lost or in flight: 2 missing"]
     );
 }
 

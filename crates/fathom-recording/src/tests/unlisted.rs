@@ -1,4 +1,4 @@
-//! Files of segments that no event lists: anybody can put thousands of them beside a recording.
+//! Segment files that no event lists: anyone can put thousands of them beside a recording.
 
 use super::*;
 use crate::{Error, Recorder, recover, segment_name, verify};
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// A recording that ended, beside which so many files of one byte stand that are called like segments.
+/// A finished recording beside this many one-byte files that are named like segments.
 fn with_strays(strays: u32) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
@@ -20,7 +20,7 @@ fn with_strays(strays: u32) -> tempfile::TempDir {
     home
 }
 
-/// Everything that reads samples, once; what could not be read is told of each file.
+/// Reads the samples in every way, once; each unreadable file is reported.
 fn read(dir: &Path, strays: u32) -> Result<(), Error> {
     assert_eq!(Recording::open(dir)?.damage().len() as u32, strays);
     assert_eq!(verify(dir, |_| {})?.damage.len() as u32, strays);
@@ -28,7 +28,8 @@ fn read(dir: &Path, strays: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Each of them had the whole directory listed again: 4,000 took 7 s. Four times as many take four times as long, or a little more.
+/// Each file made the reader list the whole directory again: 4,000 took 7 s. Four times as many files may take a little
+/// over four times as long.
 #[test]
 fn unlisted_segments_cost_no_more_than_linear() {
     let least = |strays: u32| -> Duration {

@@ -1,5 +1,5 @@
-//! The law of conservation: of every connection the samples that were sent are its rows, its told losses and those in flight
-//! at the end of the run; and of the whole run, what was due is what was sent and what was told as not sent.
+//! The law of conservation. For each connection, the samples sent are its rows, its recorded losses and those in flight
+//! at the end of the run. For the whole run, the samples due are those sent and those recorded as not sent.
 //!
 //! Only a crash makes an exception, and only of what ended shortly before it, until recovery tells what it took.
 
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 const OF_A_CONNECTION: &str = "of a connection the samples sent are its rows and its told losses";
 const OF_AN_OPEN_ONE: &str = "rows of a connection without an end follow one another up to the last";
-const OF_THE_RUN: &str = "what was due is sent, or told as not sent";
+const OF_THE_RUN: &str = "what was due is sent, or recorded as not sent";
 const ENDS_ONCE: &str = "a connection ends once";
 const ENDS_AT_ALL: &str = "in a recording that ended in order every connection has its end";
 const SET_ASIDE_IS_LOST: &str = "the event log counts the rows of a segment that was set aside as lost";
@@ -41,7 +41,7 @@ struct Tally {
     before: u64,
     /// One more than the greatest number seen.
     next_seq: u64,
-    /// Told as lost, or as in flight at the end of the run.
+    /// Samples recorded as lost, or as in flight at the end of the run.
     lost: u64,
     /// Of these, the ones told as unreadable.
     unreadable: u64,
@@ -256,7 +256,7 @@ impl Conservation {
             findings.add("samples", law, || {
                 let by =
                     if too_many > 0 { format!("{too_many} too many") } else { format!("{missing} missing") };
-                format!("connection {connection}: {sent} sent, {rows} rows, {lost} told as lost or in flight: {by}")
+                format!("connection {connection}: {sent} sent, {rows} rows, {lost} recorded as lost or in flight: {by}")
             });
         }
         self.check_remains(findings);
@@ -421,7 +421,7 @@ impl Conservation {
                 } else {
                     format!("{} too many", told - due)
                 };
-                format!("{due} due, {rows} rows, {lost} told as lost or in flight, {not_sent} told as not sent: {by}")
+                format!("{due} due, {rows} rows, {lost} recorded as lost or in flight, {not_sent} recorded as not sent: {by}")
             });
         }
     }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 const CONFIG: &str = "HikariCP 2.4.0 to 7.1.0, HikariConfig.java";
 
-/// What stands before the settings of Spring's own pool.
+/// Prefix of the settings of Spring's own pool.
 const SPRINGS: &str = "spring.datasource.hikari.";
 
 /// Below this it ignores both `maxLifetime` and `keepaliveTime`.
@@ -270,7 +270,7 @@ pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
         layer.group.kebab = !layer.group.entries.iter().any(in_humps);
     }
     let conditions = conditions(document, |at, entry| whole(&document.scopes[at], entry));
-    // A pool whose settings only some profiles have.
+    // A pool whose settings exist only in some profiles.
     let in_some = |source: &Layer| {
         conditions[source.document].is_empty()
             && layers.iter().all(|layer| !conditions[layer.document].is_empty())

@@ -1,19 +1,20 @@
-//! Documents of one file that Spring Boot lays over each other: each sets what the ones before it do not, or sets otherwise, and one
-//! with a condition (`spring.config.activate.on-profile`) counts where that holds. Other software's documents stand alone.
+//! Documents of one file that Spring Boot merges. Each document overrides the ones before it. One with a condition
+//! (`spring.config.activate.on-profile`) applies only if that holds. Documents of other software are independent.
 
 use super::Library;
 use crate::group::{Entry, Group};
 use crate::syntax::Document;
 
-/// A group as one document has it.
+/// A group's settings in one document.
 pub(super) struct Layer {
-    /// What stands before the names of its settings.
+    /// Prefix of its settings' names.
     pub(super) prefix: String,
     pub(super) document: usize,
     pub(super) group: Group,
 }
 
-/// The condition of each document: empty where it always counts. Its name and value tell it from others, and are never printed.
+/// The condition of each document; empty if it always applies. Its name and value tell conditions apart, and are never
+/// printed.
 pub(super) fn conditions(document: &Document<'_>, whole: impl Fn(usize, &Entry) -> String) -> Vec<String> {
     let count = document.scopes.iter().map(|scope| scope.document + 1).max().unwrap_or(1);
     let mut all = vec![String::new(); count];
@@ -29,7 +30,7 @@ pub(super) fn conditions(document: &Document<'_>, whole: impl Fn(usize, &Entry) 
     all
 }
 
-/// One group for each condition that documents with these settings have: what they set, and what they inherit.
+/// One group for each condition of documents with these settings: what they set, and what they inherit.
 pub(super) fn layered(library: &Library, conditions: &[String], layers: Vec<Layer>) -> Vec<Group> {
     let is_spring = |layer: &Layer| layer.prefix.to_ascii_lowercase().starts_with("spring.");
     let (layers, alone): (Vec<_>, Vec<_>) = layers.into_iter().partition(is_spring);
@@ -47,12 +48,13 @@ pub(super) fn layered(library: &Library, conditions: &[String], layers: Vec<Laye
     groups
 }
 
-/// Names of Spring's may be written in several ways.
+/// Spring accepts several spellings of a name.
 fn folded(prefix: &str) -> String {
     prefix.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// What counts where a condition holds. It stands, and more is written, where the last document with that condition stands.
+/// The settings that apply under a condition. The last document with that condition is their place, where advice is
+/// written.
 fn laid(library: &Library, conditions: &[String], layers: &[Layer], view: &(String, &str)) -> Option<Group> {
     let (prefix, condition) = view;
     let counts = |layer: &&Layer| {

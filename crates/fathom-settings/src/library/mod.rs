@@ -45,7 +45,7 @@ pub(crate) struct Key {
 pub(crate) struct Newer {
     pub(crate) name: &'static str,
     pub(crate) since: Version,
-    /// It is advised only where the user names such a version: it is not released yet, and all others refuse it.
+    /// Advised only if the user names such a version: it is not released yet, and all others refuse it.
     pub(crate) only_named: bool,
 }
 
@@ -71,8 +71,8 @@ pub(crate) fn shortest(all: &[(Option<i64>, &'static str)]) -> Longest {
 /// What ends a silence where a library asks for keepalives and gives them no time.
 pub(crate) const KERNELS: &str = "the kernel's own TCP keepalive";
 
-/// Whether it ends the silence of a connection that a caller holds, too: TCP keepalives do, and Npgsql's own. What a pool does
-/// to the connections that wait in it does not.
+/// True if it also ends the silence of a connection that a caller holds, as TCP keepalives and Npgsql's own do. A
+/// pool's treatment of connections that wait in it does not.
 pub(crate) fn reaches_lent(by: &str) -> bool {
     by != "keepaliveTime" && by.to_ascii_lowercase().contains("keepalive")
 }
@@ -122,7 +122,7 @@ pub(crate) struct Library {
     pub(crate) strict: fn(&str) -> bool,
     /// When two names are one.
     pub(crate) names: Names,
-    /// Settings that its oldest versions do not have.
+    /// Settings that its oldest versions lack.
     pub(crate) newer: &'static [Newer],
     /// The setting that should bound idleness, and the one for the age.
     pub(crate) idle_by: &'static str,
@@ -172,8 +172,8 @@ impl Library {
         (distance <= few).then_some(known)
     }
 
-    /// Versions at which a default changes or a setting is new, and the first; without those that lack one of the settings
-    /// that `is_set` names.
+    /// The first version, and those at which a default changes or a setting is new. Versions that lack a setting named
+    /// by `is_set` are left out.
     pub(crate) fn versions(&self, is_set: impl Fn(&str) -> bool) -> Vec<Version> {
         let defaults = self.keys.iter().flat_map(|key| key.defaults).map(|default| default.since);
         let mut all: Vec<_> = defaults.chain(self.newer.iter().map(|newer| newer.since)).collect();
@@ -185,7 +185,7 @@ impl Library {
         all
     }
 
-    /// Since when a setting exists. `None`: every version that is known has it.
+    /// The version that introduced a setting. `None`: every known version has it.
     pub(crate) fn since(&self, name: &str) -> Option<&'static Newer> {
         self.newer.iter().find(|newer| newer.name == name)
     }

@@ -18,7 +18,7 @@ pub(super) static LIBRARY: Library = Library {
             unit: Unit::Bool,
             defaults: &[
                 Default { since: FIRST, value: 0, source: "mysql2 2.0.2, which has no keepalive" },
-                // Before 3.3.2 it was on whatever was set.
+                // Before 3.3.2 keepalive was on, whatever the setting.
                 Default {
                     since: Version(2, 1, 0),
                     value: 1,
@@ -152,7 +152,7 @@ pub(super) static LIBRARY: Library = Library {
     notes: &[],
 };
 
-/// Since then its sockets have TCP keepalives, and since then enableKeepAlive can turn them off.
+/// Versions since which sockets have TCP keepalives, and since which enableKeepAlive can turn them off.
 const KEEPS_ALIVE: Version = Version(2, 1, 0);
 const HEEDS_SWITCH: Version = Version(3, 3, 2);
 const EVICTS_ALL: Version = Version(3, 11, 1);

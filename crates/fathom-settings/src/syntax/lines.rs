@@ -40,7 +40,7 @@ pub(super) fn properties(text: &str) -> (Vec<Scope>, Vec<Wrong>) {
     let (mut entries, mut documents) = (Vec::new(), Vec::new());
     let mut all = lines(text).peekable();
     while let Some((from, line)) = all.next() {
-        // Spring Boot divides a file of properties into documents by such a line.
+        // Spring Boot splits a properties file into documents at such a line.
         if matches!(line.trim_end(), "#---" | "!---") {
             documents.push(std::mem::take(&mut entries));
             continue;

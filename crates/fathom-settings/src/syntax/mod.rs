@@ -22,7 +22,7 @@ use crate::place::Wrong;
 /// Settings that stand together.
 #[derive(Clone)]
 pub(crate) struct Scope {
-    /// Which document of the file has them, from 0.
+    /// Index of the document in the file, from 0.
     pub(crate) document: usize,
     /// What encloses them, from the outside in.
     pub(crate) path: Vec<String>,

@@ -45,7 +45,7 @@ struct Reader {
     scopes: Vec<Scope>,
     anchors: HashMap<usize, Anchored>,
     copied: usize,
-    /// Documents that began.
+    /// Number of documents begun.
     documents: usize,
 }
 

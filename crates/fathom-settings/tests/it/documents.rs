@@ -1,4 +1,4 @@
-//! Files of several documents, and values that something else fills in: they are judged as the framework reads them.
+//! Files with several documents, and values that something else fills in, are judged as the framework reads them.
 
 use fathom_settings::{Kind, Limits, Report, apply, check, text};
 
@@ -44,7 +44,7 @@ fn second_document_inherits_the_first() {
     assert_eq!((verdicts(&report), report.faults.len()), (vec![(1, false)], 0), "{said}");
 }
 
-/// A profile counts for itself: what another one sets does not help it, and what it sets does not help the others.
+/// Each profile is judged alone: another profile's settings neither help nor harm it.
 #[test]
 fn profiles_do_not_inherit_each_other() {
     let profile = |name: &str, setting: &str| {
@@ -86,7 +86,7 @@ fn pool_outside_a_profile_has_its_defaults() {
     assert_eq!(verdicts(&report), [(3, true), (8, false)], "{said}");
 }
 
-/// A file for one profile lies over another file, which is not known.
+/// A file for one profile overrides another file, which is unknown.
 #[test]
 fn profile_file_is_noted_as_such() {
     let content = "spring:\n  datasource:\n    hikari:\n      maximum-pool-size: 5\n";

@@ -1,4 +1,4 @@
-//! Which versions know what is advised. The versions are those of the libraries' own tags.
+//! Versions that know the advised settings, by the tags of each library.
 
 use fathom_settings::{Kind, Limits, Report, Version, apply, check, text};
 
@@ -51,7 +51,7 @@ fn advice_uses_settings_of_that_version() {
     assert!(advises(&report, "maxLifetime") && !said.contains("keepalive"), "{said}");
 }
 
-/// Where the version is not known, the advice names the one from which on it can be taken.
+/// If the version is unknown, the advice names the first version that has the setting.
 #[test]
 fn advice_names_first_version_with_setting() {
     for case in CASES.iter().take(4) {
@@ -65,7 +65,7 @@ fn advice_names_first_version_with_setting() {
     }
 }
 
-/// Who has set it has a version that knows it.
+/// A file that has the setting belongs to a version that knows it.
 #[test]
 fn set_setting_tells_the_version() {
     let content = "jdbcUrl=x\nkeepaliveTime=600000\n";

@@ -9,7 +9,7 @@ pub(super) fn watch(number: u64, greeted: u32) -> Watch {
     Watch {
         sql: format!("SELECT COMMAND, STATE FROM information_schema.PROCESSLIST WHERE ID = {number}"),
         of: None,
-        // The greeting has the low half of a number.
+        // The greeting has only the low half of the number.
         is_anothers: number as u32 != greeted,
         read: state,
         unlisted: format!(

@@ -101,11 +101,11 @@ struct Acceptor {
     listeners: Vec<TcpListener>,
     most: usize,
     permits: Box<dyn Fn(IpAddr) -> bool + Send>,
-    /// From the oldest.
+    /// Oldest first.
     sessions: Vec<(JoinHandle<()>, Arc<Place>)>,
     /// That there is no room for.
     beyond: Vec<JoinHandle<()>>,
-    /// That lost their places, and end at their next turn.
+    /// Sessions that lost their places, and end at their next turn.
     leaving: Vec<JoinHandle<()>>,
     came: u32,
     shared: Arc<Shared>,
@@ -178,7 +178,7 @@ impl Acceptor {
         }
         true
     }
-    /// Makes room for a new client where a session has not logged in and is silent.
+    /// Makes room for a new client by ending a silent session that has not logged in.
     fn displaces(&mut self) -> bool {
         let Some(at) = Place::give(self.sessions.iter().map(|(_, place)| place.as_ref()), mono_ns()) else {
             return false;

@@ -1,18 +1,18 @@
-//! The places of sessions: each client has one. Where all are taken, one that has not logged in and says nothing gives its place to
-//! a new client: clients of SQL Server speak first, and at once.
+//! The places of sessions: each client has one. If all are taken, a silent session that has not logged in gives its
+//! place to a new client. Clients of SQL Server speak first, and at once.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// One that has said nothing gives way after so long. A client's first packet comes with its handshake's end.
+/// A session that has said nothing gives way after this time. A client's first packet comes with its handshake's end.
 const SILENT_NS: u64 = 200_000_000;
-/// One that has said something, and has not logged in, gives way when it has said nothing more for so long.
+/// A session that has not logged in gives way after this time without more data.
 const STUCK_NS: u64 = 1_000_000_000;
 
-/// What the thread that takes connections and a session's thread know of it.
+/// State shared by the accepting thread and a session's thread.
 #[derive(Debug)]
 pub(super) struct Place {
     began_ns: u64,
-    /// When something last came; 0: nothing has.
+    /// Time of the last data; 0: none yet.
     came_ns: AtomicU64,
     has_login: AtomicBool,
     is_lost: AtomicBool,
@@ -25,22 +25,22 @@ impl Place {
         Self { began_ns: now_ns, came_ns, has_login, is_lost }
     }
 
-    /// Something came.
+    /// Notes that data came.
     pub(super) fn comes(&self, now_ns: u64) {
         self.came_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// Its client has logged in: it is kept from now on.
+    /// Notes the login: the place is kept from now on.
     pub(super) fn logs_in(&self) {
         self.has_login.store(true, Ordering::Relaxed);
     }
 
-    /// Another client has it now: the session is to end.
+    /// True if another client has the place now, so that the session must end.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Relaxed)
     }
 
-    /// Whether it may be given to another client.
+    /// True if the place may be given to another client.
     fn may_go(&self, now_ns: u64) -> bool {
         let came_ns = self.came_ns.load(Ordering::Relaxed);
         let silent_ns = now_ns.saturating_sub(self.began_ns.max(came_ns));
@@ -48,7 +48,7 @@ impl Place {
         !self.has_login.load(Ordering::Relaxed) && silent_ns >= patience_ns
     }
 
-    /// Gives one of these places, which are in the order in which they were taken, to a new client: which one it was.
+    /// Gives one of these places, which are in the order in which they were taken, to a new client. Returns its index.
     pub(super) fn give<'a>(places: impl Iterator<Item = &'a Self>, now_ns: u64) -> Option<usize> {
         let (at, place) = places.enumerate().find(|(_, place)| place.may_go(now_ns))?;
         place.is_lost.store(true, Ordering::Relaxed);
@@ -67,7 +67,7 @@ mod tests {
         let places: Vec<Place> = (1..=4).map(|second| Place::new(second * S)).collect();
         let give = |now_ns| Place::give(places.iter(), now_ns);
         assert_eq!(give(S), None, "a client may yet speak");
-        // The first has logged in, and may be idle for ever; the second is on its way in.
+        // The first client has logged in and may be idle for ever; the second is about to log in.
         places[0].comes(S + 1);
         places[0].logs_in();
         places[1].comes(4 * S);

@@ -110,7 +110,7 @@ fn silent_connections_give_way_to_clients() {
     while !log_in(address).is_ok_and(|(_, said)| said.iter().any(is_in)) {
         assert!(began.elapsed() < Duration::from_secs(5), "silent connections lock clients out");
     }
-    // Who has logged in keeps its place.
+    // A client that has logged in keeps its place.
     let said = ask(&mut first, BATCH, &SqlBatch::new("SELECT 1").encode()).unwrap();
     assert!(!said.is_empty());
     drop(silent);

@@ -1,4 +1,4 @@
-//! A manual page of each command: the long help, which has every option with its words.
+//! Manual pages, one per command: the long help, with a text for every option.
 
 use clap::Command;
 use clap::builder::Resettable;
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use clap::Arg;
 
-    /// Of 83 options of `probe` 64 had no words: the page was made from the short help.
+    /// Of 83 options of `probe`, 64 had no text, because the page was made from the short help.
     #[test]
     fn every_option_has_words_in_its_page() {
         let mut pages = 0;

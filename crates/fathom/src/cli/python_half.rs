@@ -1,4 +1,4 @@
-//! The commands of the Python half as clap has commands, for manual pages and completions: they are made where no Python is.
+//! The Python half's commands as clap commands, for manual pages and completions, which are built without Python.
 //! `scripts/python-options.py` writes the file.
 
 use clap::{Arg, ArgAction, Command, ValueHint};
@@ -90,7 +90,7 @@ pub(super) fn in_full(commands: impl Iterator<Item = Command>) -> Vec<Command> {
     full.collect()
 }
 
-/// `help report` as `report --help`, which the Python half answers; other words as they are.
+/// Turns `help report` into `report --help`, which the Python half answers; other words stay as they are.
 pub(super) fn asked_for_help(words: Vec<OsString>) -> Vec<OsString> {
     let is_python = |name: &OsString| definitions().iter().any(|of| name == of.name.as_str());
     match words.as_slice() {

@@ -29,7 +29,7 @@ pub(super) struct ManArgs {
     directory: PathBuf,
 }
 
-/// The commands that people call, with everything that can be said of each: without `host`, which a study's runner calls.
+/// All commands for users, in full; without `host`, which only a study's runner calls.
 pub(super) fn for_people() -> Command {
     let all = short::laid_out(Cli::command());
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();

@@ -1,4 +1,4 @@
-//! The one address that a search is of: connections to several hosts behind one name would be of several paths.
+//! The single address that a search uses: several hosts behind one name would be several paths.
 
 use super::args::Config;
 use crate::exit::Failure;
@@ -8,11 +8,11 @@ use fathom_os::socket::{TcpOptions, connect_tcp_blocking};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// An address is given up after this, where there are others: two retransmitted SYNs (1 s and 3 s).
+/// Time limit of one address if there are others: two retransmitted SYNs (1 s and 3 s).
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// The first of the target's addresses that accepts a connection. Where none does it is the first of all, and the search says
-/// what is wrong with it.
+/// The first of the target's addresses that accepts a connection. If none does, the first of all, and the search
+/// reports its error.
 pub(super) fn find(config: &Config) -> Result<SocketAddr, Failure> {
     let all = lookup(&config.target, config.family).map_err(Failure::run)?;
     if let [only] = all.as_slice() {

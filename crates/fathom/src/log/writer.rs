@@ -28,7 +28,7 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
 }
 
-/// State for the writing thread that needs no room in its queue.
+/// State for the writing thread, outside of its queue.
 #[derive(Debug, Default)]
 struct Shared {
     lost: AtomicU64,
@@ -56,7 +56,7 @@ impl Writer {
     /// Reopens the file; earlier lines stay in the old one.
     pub(super) fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::SeqCst);
-        // With a full queue the thread has lines to write, and checks the flag before each.
+        // If the queue is full, the thread has lines to write, and checks the flag before each.
         let _ = self.lines.try_send(Message::Look);
     }
 

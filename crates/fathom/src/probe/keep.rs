@@ -73,7 +73,7 @@ pub(super) fn open_sinks(
     }
 }
 
-/// Takes back recordings that this run made and in which nothing has been recorded: they would be in the way next time.
+/// Removes this run's empty recordings, which would be in the way next time.
 pub(super) fn discard(config: &Config, live: &[LiveState]) {
     for dir in live.iter().filter_map(|state| state.recording.as_ref()) {
         discard_directory(config, dir);

@@ -32,9 +32,9 @@ pub(super) struct Rotating<'a> {
     begun: Timestamp,
     boundaries: Boundaries,
     tallies: Vec<Tally>,
-    /// By which `--keep` removes; shared with the thread that does.
+    /// Ages for `--keep`, shared with the thread that removes recordings.
     ages: Arc<Mutex<Ages>>,
-    /// The wall clock has been set, so that `--keep` leaves recordings of earlier runs.
+    /// True if the wall clock was set, so that `--keep` leaves recordings of earlier runs.
     spares_earlier: bool,
     /// When a boundary was crossed, by the monotonic clock.
     due_since_ns: Option<u64>,
@@ -148,8 +148,8 @@ impl<'a> Rotating<'a> {
         });
     }
 
-    /// What is to be noted of the wall clock, where it has been set, or set right again, since this was last asked: `--keep` goes
-    /// by it for recordings of earlier runs alone, and not while it is wrong.
+    /// A note about the wall clock, if it was set, or set right again, since the last call. `--keep` uses it only for
+    /// recordings of earlier runs, and only while it is right.
     pub(super) fn clock_note(&mut self, now: Anchor) -> Option<String> {
         let keep_ns = self.config.operate.rotation?.keep?.as_nanos() as u64;
         let ages = lock_ages(&self.ages);

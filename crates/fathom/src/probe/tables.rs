@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct Table {
     option: &'static str,
     file: TableFile,
-    /// Set by a hang-up: the file is to be reopened.
+    /// Set by a hang-up, to reopen the file.
     rotated: Arc<AtomicBool>,
     rows: Box<dyn Rows>,
 }
@@ -56,14 +56,14 @@ impl Table {
         format!("{path} ({option}) is incomplete: {error}; {remedy}")
     }
 
-    /// Leaves the file as it was found: nothing was measured.
+    /// Restores the file as it was found, because nothing was measured.
     pub(super) fn take_back(self) {
         drop(self.rows);
         self.file.take_back();
     }
 }
 
-/// Opens the files; where one cannot be opened, all are left as they were.
+/// Opens the files. If one cannot be opened, all are left as they were.
 pub(super) fn open(config: &Config, started_at: Timestamp) -> Result<Vec<Table>, Failure> {
     let mut tables = Vec::new();
     let run = Run {

@@ -1,5 +1,5 @@
-"""What each connection's samples come to, counted in the same pass as the rollup: round trips by bucket, and
-the level of each connection over the recording's time.
+"""Each connection's samples, counted in the same pass as the rollup: round trips by bucket, and the level of
+each connection over the recording's time.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from fathometer.dataset.selection import Selection
 
 _SLICE_BITS: Final = 6
 SLICES: Final = 1 << _SLICE_BITS
-"""Stretches of equal time into which a recording is cut, all connections alike."""
+"""Number of equal time slices of a recording, the same for all connections."""
 _JOIN_AT: Final = 32
-"""Parts that are put together before there are more."""
+"""Number of parts that are merged before more are collected."""
 Rows = tuple[Ints, ...]
 """Key, number and total; sorted by key, each key once."""
 
 
 @dataclass(slots=True)
 class ConnectionTally:
-    """Counts of the connections of one path so far."""
+    """Counts of one path's connections so far."""
 
     counts: list[Rows] = field(default_factory=list)
-    """By connection and bucket; the total is of round trips, ns."""
+    """Cells by connection and bucket; the total is of round trips, ns."""
     levels: list[Rows] = field(default_factory=list)
-    """By connection and slice of time; the total is of bucket numbers."""
+    """Cells by connection and time slice; the total is of bucket numbers."""
 
     def count(self, cells: Rows, connection: Ints, slices: Ints, bucket: Ints) -> None:
-        """Adds answered samples. `cells`: the same by connection and bucket."""
+        """Adds answered samples. `cells`: the same samples by connection and bucket."""
         self.counts.append(cells)
         first = int(connection.min())
         place = (connection - first) << _SLICE_BITS | slices
@@ -75,9 +75,9 @@ class ByConnection:
     ids: Ints
     """Numbers of the connections, ascending."""
     counted: Counted
-    """Their round trips; a stretch is the place of a connection in `ids`."""
+    """Their round trips; a stretch is the index of a connection in `ids`."""
     slices: Rows
-    """Samples and the sum of their bucket numbers, by place in `ids` and slice of time."""
+    """Number of samples and sum of their bucket numbers, by index in `ids` and time slice."""
 
     def medians(self) -> Floats:
         """The median of each connection, ns."""
@@ -88,8 +88,8 @@ class ByConnection:
         return np.bincount(self.counted.stretch, weights=self.counted.number).astype(np.int64)
 
     def levels(self) -> tuple[Ints, Ints]:
-        """Samples, and the sum of their bucket numbers, which go about as logarithms do: [connection, slice].
-        A kilobyte a connection: to be asked of few.
+        """Number of samples and sum of their bucket numbers, which are roughly logarithmic: [connection,
+        slice]. This takes a kilobyte a connection, so ask it for few.
         """
         key, *columns = self.slices
         number, level = (np.zeros(len(self.ids) * SLICES, dtype=np.int64) for _ in columns)
@@ -98,7 +98,7 @@ class ByConnection:
 
 
 def by_connection(tallies: Mapping[PathKey, ConnectionTally], selection: Selection) -> ByConnection:
-    """The connections of the paths that a selection wants."""
+    """The connections of the selected paths."""
     silence = None if selection.silence is None else selection.silence.code
     chosen = [
         tally

@@ -71,7 +71,7 @@ class Parts:
 
 def read_events(directory: Place) -> tuple[tuple[Event, ...], tuple[Damage, ...]]:
     """Every event that can be read, in the order of writing, and what cannot; no file is no events."""
-    # No event refers to itself: to look for cycles among a million takes a fifth of the time.
+    # No event refers to itself: searching a million for cycles takes a fifth of the time.
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -194,12 +194,12 @@ def unsent(events: Iterable[Event]) -> int:
 
 
 LOCAL: Final = frozenset({"local", "local_paused"})
-"""Verdicts whose cause lies in this host."""
+"""Verdicts whose cause is in this host."""
 
 
 def lost_here(events: Iterable[Event]) -> int:
-    """Samples without an echo that were lost in this host: out on a connection when it ended for a cause in
-    this host, or when the run ended in a silence that had one.
+    """Number of samples without an echo that were lost in this host. They were out on a connection that ended
+    for a cause in this host, or at the end of the run in a silence with such a cause.
     """
     silent: dict[int, bool] = {}
     ends: dict[int, tuple[int, bool, bool]] = {}

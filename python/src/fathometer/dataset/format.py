@@ -79,16 +79,14 @@ def manifest_validator() -> Callable[[Any], Any]:
 
 @cache
 def _shapes() -> dict[str, dict[str, Any]]:
-    """What the schema of events asks of each kind beside what it asks of all."""
+    """The event schema's rules for each kind, without the common rules."""
     branches = _read("event.schema.json")["allOf"]
     return {branch["if"]["properties"]["kind"]["const"]: branch["then"] for branch in branches}
 
 
 def event_validator(kind: str) -> Callable[[Any], Any]:
-    """Checks one event of a kind; raises ``fastjsonschema.JsonSchemaValueException``.
-
-    The schema as a whole asks of each event whether it is of each of fifty kinds: that took three quarters of
-    the time of reading events.
+    """Checks one event of a kind; raises ``fastjsonschema.JsonSchemaValueException``. The whole schema tests
+    each event against each of fifty kinds, which took three quarters of the time of reading events.
     """
     return _event_validator(kind if kind in _shapes() else None)
 
@@ -140,7 +138,7 @@ def parse_utc(text: str) -> int:
 
 @lru_cache(maxsize=1_024)
 def _second(text: str, zone: str) -> int:
-    """Seconds since the Unix epoch; events come many to a second."""
+    """Seconds since the Unix epoch, cached because many events share a second."""
     whole = datetime.fromisoformat(text.replace(" ", "T") + zone.upper().replace("Z", "+00:00"))
     since = whole - _EPOCH
     return since.days * 86_400 + since.seconds

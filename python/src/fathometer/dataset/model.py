@@ -287,4 +287,4 @@ class Maintenance:
     notice: Any
     """As the cloud gave it."""
     host: str = "local"
-    """Whose: ``local``, ``remote`` (the reflector's) or ``other``."""
+    """Host of the notice: ``local``, ``remote`` (the reflector's) or ``other``."""

@@ -24,20 +24,20 @@ _POINT: Final = re.compile(
 _EITHER: Final = re.compile(r"[+\-−]?[1-9]\d{0,2},\d{3}")
 """A number that can be read both ways."""
 _DOTTED: Final = re.compile(r"[+\-−]?\d{1,3}(?:\.\d{3}){1,6}")
-"""Beside decimal commas its points separate thousands."""
+"""A number with decimal commas whose points separate thousands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """How the numbers of a column are written."""
+    """The notation of a column's numbers."""
 
     decimal: str | None
-    """`POINT` or `COMMA`; None: they do not tell."""
+    """`POINT` or `COMMA`; None: the numbers leave it open."""
     example: str | None
-    """A number whose comma needed the decision; None without one."""
+    """A number whose comma needed the decision; None if there is none."""
 
     def plain(self, number: str) -> str:
-        """A number as programs write it: with a decimal point alone. Other text is unchanged."""
+        """A number as programs write it, with only a decimal point. Other text is unchanged."""
         own = alone(number)
         if own is None and (_EITHER.fullmatch(number) or _DOTTED.fullmatch(number)):
             own = self.decimal
@@ -54,14 +54,14 @@ class Notation:
 
 
 def alone(number: str) -> str | None:
-    """The decimal sign of a number that can be read in one way only; None for all other text."""
+    """The decimal sign of an unambiguous number; None for all other text."""
     if _COMMA.fullmatch(number):
         return COMMA
     return POINT if _POINT.fullmatch(number) else None
 
 
 def decide(numbers: Iterable[str]) -> Notation:
-    """The notation of a column or a table. Those that contradict one another leave it open."""
+    """The notation of a column or a table. Contradicting numbers leave it open."""
     signs: set[str] = set()
     example = decimal = None
     for number in numbers:

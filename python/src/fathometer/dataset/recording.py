@@ -192,7 +192,7 @@ class Recording:
 
     @cached_property
     def lost_here(self) -> int:
-        """Samples without an echo that were lost in this host; they say nothing of the target."""
+        """Number of samples without an echo that were lost in this host; they say nothing about the target."""
         return event_log.lost_here(self.events)
 
     @cached_property
@@ -212,16 +212,16 @@ class Recording:
 
     @property
     def clock_was_set(self) -> bool:
-        """Whether times of day in it differ by more, or by less, than what passed between them."""
+        """True if the wall clock was set, so that times of day in it do not give lengths."""
         return len(self._stretches) > 1
 
     def elapsed_ns(self, from_ns: int, to_ns: int) -> int:
-        """The time between two of its times of day, without the steps of the wall clock in between."""
+        """The time between two of its times of day, without steps of the wall clock."""
         return elapsed_ns(self._stretches, from_ns, to_ns)
 
     @cached_property
     def lasted_ns(self) -> int:
-        """From the first sample to the last moment that it tells of."""
+        """Time from the first sample to the last recorded moment."""
         if self.clock_was_set:
             return lasted_ns(tuple(event_log.of_the_probe(self.events)))
         return self.over_ns - (self.totals.first_sent_ns or self.over_ns)
@@ -256,7 +256,7 @@ class Recording:
         return self._scanned.openings
 
     def by_connection(self, selection: Selection) -> ByConnection | None:
-        """The answered samples of each connection; None: not looked at."""
+        """The answered samples of each connection; None: not counted."""
         return self._scanned.by_connection(selection)
 
     @property
@@ -438,7 +438,7 @@ def _taken_away(path: Place, manifest: Manifest) -> tuple[Damage, ...]:
 
 
 def _is_locked(path: FilePath) -> bool:
-    """Whether a probe holds the recording's lock."""
+    """True if a probe holds the recording's lock."""
     try:
         with regular(path) as file:
             return is_locked(file)

@@ -30,7 +30,7 @@ def run_of(manifest: Manifest) -> str:
 
 
 def runs(recordings: Iterable[_R]) -> tuple[Sequence[_R], ...]:
-    """The recordings by run, each in the order of beginning, as the runs began."""
+    """The recordings grouped by run. Runs, and the recordings of each, are in order of their start."""
     by_run: dict[str, list[_R]] = {}
     for one in sorted(recordings, key=lambda r: (r.manifest.started_ns, r.manifest.id)):
         by_run.setdefault(run_of(one.manifest), []).append(one)
@@ -38,7 +38,7 @@ def runs(recordings: Iterable[_R]) -> tuple[Sequence[_R], ...]:
 
 
 def beside(directory: Path, identity: str) -> Path | None:
-    """The recording of this id in the same directory as another one; None: it is not there."""
+    """The recording with this id beside another one; None if it is missing."""
     # The names contain the time, so the next recording is among the last.
     for place in sorted(directory.absolute().parent.iterdir(), reverse=True):
         try:

@@ -304,7 +304,7 @@ class _Parts:
 def _paths_of(
     batch: Batch, flags: npt.NDArray[Any], *, plain: bool
 ) -> Iterator[tuple[PathKey, npt.NDArray[np.bool_] | None]]:
-    """The paths of a batch, each with its rows; None: all of them. One at a time: there may be thousands."""
+    """The paths of a batch with the rows of each; None: all rows. One at a time, as there may be thousands."""
     silence = batch.column(SILENCE) if batch.has(SILENCE) else None
     if plain and batch.only_size is not None and silence is None:
         yield PathKey(batch.only_size, False, 0, False), None
@@ -353,7 +353,7 @@ def _one_path(batch: Batch, steps: _Steps, *, plain: bool) -> _Tally:
 def _answered(
     step: Ints, bucket: npt.NDArray[Any], rtt: Ints, least: int, most: int
 ) -> tuple[Ints, Ints, Ints]:
-    """Cells of answered samples, by step (or connection) and bucket: number, and exact sum."""
+    """Cells of answered samples, by step (or connection) and bucket: number and exact sum."""
     if least < 0 or most >= MOST_NS:
         raise _BadValueError("a round trip is negative or longer than a hundred days")
     # Two fine buckets are one; numbered on from 1, as `LOST` is 0.

@@ -1,4 +1,4 @@
-"""Lengths between times of a wall clock that was set: they come from the clock that nothing sets."""
+"""Lengths between times of a wall clock that was set, taken from the monotonic clock."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class WallStretch:
     from_ns: float
     to_ns: float
     set_ns: int
-    """By how much the clock had been set by then."""
+    """Distance by which the clock had been set by then."""
 
 
 def stretches(events: Sequence[Event]) -> tuple[WallStretch, ...]:
-    """The times of a recording, cut at the steps of its clock, in the order in which they passed."""
+    """The wall-clock times of a recording, cut at the steps of its clock, in order."""
     steps = [
         (e.at_ns, step)
         for e in sorted(events, key=lambda e: e.mono_ns or 0)
@@ -33,9 +33,8 @@ def stretches(events: Sequence[Event]) -> tuple[WallStretch, ...]:
 
 
 def elapsed_ns(passed: Sequence[WallStretch], from_ns: int, to_ns: int) -> int:
-    """The time that passed between two times of the wall clock, the second of which was later.
-
-    A clock that is set back shows the same times again. Where that leaves a choice, it is the shortest time.
+    """The time that passed between two times of the wall clock, the second of which was later. A clock that
+    is set back shows the same times again. If several lengths are possible, this is the shortest.
     """
     every = [
         (to_ns - end.set_ns) - (from_ns - begin.set_ns)
@@ -48,6 +47,6 @@ def elapsed_ns(passed: Sequence[WallStretch], from_ns: int, to_ns: int) -> int:
 
 
 def lasted_ns(events: Sequence[Event]) -> int:
-    """From the first of these events to the last, by the monotonic clock."""
+    """Time from the first event to the last, by the monotonic clock."""
     told = [e.mono_ns for e in events if e.mono_ns is not None]
     return max(told) - min(told) if told else 0

@@ -1,4 +1,4 @@
-"""The live migration that the demo's network plays, by the network's own log."""
+"""The live migration that the demo's network plays, read from the network's own log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FREEZE: Final = "live-migration freeze"
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """When a host was migrated."""
+    """The times of a host's migration."""
 
     host: str
     began_ns: int
@@ -32,7 +32,9 @@ class Staged:
 
 
 def staged(recordings: Path) -> Staged | None:
-    """What was played while these were made; None: no network was emulated, or its log cannot be read."""
+    """The migration that was played while these were made; None: no network was emulated, or its log is
+    unreadable.
+    """
     for file in sorted((recordings / "truth").glob(f"*/{truth.FILE}")):
         happened = found.happened if (found := truth.read(file)) else ()
         begun = next((h for h in happened if h.event == _MIGRATION), None)

@@ -37,7 +37,7 @@ TOPICS: Final = ("choice", "time-out", "refresh age", "keepalive")
 
 
 def show(analysis: Analysis, out: Console, staged: Staged | None = None) -> None:
-    """Prints it all; of a migration that was played, what the report made of it."""
+    """Prints the analysis, and the report's findings about a migration that was played."""
     out.print(_medians(analysis))
     if answers := list(_answers(analysis)):
         out.print()
@@ -63,7 +63,7 @@ def show(analysis: Analysis, out: Console, staged: Staged | None = None) -> None
 
 
 def _seen(incidents: Sequence[Incident], staged: Staged) -> Iterator[str]:
-    """The incidents that may be of the migration, those that cost most."""
+    """The incidents that may belong to the migration, the costliest ones."""
     since = [i for i in incidents if i.to_ns >= staged.began_ns]
     worst = sorted(since, key=harm, reverse=True)[:MOST_INCIDENTS]
     yield from (render.incident(i) for i in since if i in worst)

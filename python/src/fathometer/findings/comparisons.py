@@ -80,7 +80,7 @@ def _every_pair(have: Sequence[Scenario]) -> list[tuple[Scenario, Scenario]]:
 
 
 def _foremost_pairs(have: Sequence[Scenario]) -> list[tuple[Scenario, Scenario]]:
-    """Pairs that matter among many scenarios: their number grows as that of the scenarios, not faster."""
+    """The important pairs among many scenarios: their number grows linearly with the scenarios."""
     order = {s.name: n for n, s in enumerate(have)}
     pairs = [(have[0], other) for other in have[1:]]
     pairs += [pair for parts in _paths(have) for pair in _of_one_path(parts)]
@@ -98,8 +98,8 @@ def _paths(have: Sequence[Scenario]) -> list[list[Scenario]]:
 
 
 def _of_one_path(parts: Sequence[Scenario]) -> list[tuple[Scenario, Scenario]]:
-    """Every pair of a path's parts; where these are too many, each with its counterpart: idle and loaded, the
-    first samples after a silence and the warm ones.
+    """Every pair of a path's parts. If these are too many, each part with its counterpart: idle and loaded,
+    the first samples after a silence and the warm ones.
     """
     if math.comb(len(parts), 2) <= MOST_PAIRS:
         return _every_pair(parts)
@@ -114,7 +114,7 @@ def _of_one_path(parts: Sequence[Scenario]) -> list[tuple[Scenario, Scenario]]:
 
 def _versus(a: Scenario, b: Scenario, known: dict[str, Spreads]) -> Versus:
     """By runs where both have enough of them, else by blocks; the verdicts of the family come later."""
-    # What both shared in time is little beside connections that differ.
+    # Shared drift over time is small beside the difference between connections.
     together = _together(a.runs, b.runs) if a.units is None and b.units is None else None
     comparison: Comparison | None = None
     if together:

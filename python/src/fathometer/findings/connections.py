@@ -1,4 +1,4 @@
-"""Connections of a run that differ all run long: which, and by how much."""
+"""Connections of a run that differ all run long: their names, and the differences."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from fathometer.stats.series import BlockCounts
 from fathometer.stats.units import differ, groups
 
 MOST: Final = 1_000
-"""Connections of a recording that are compared."""
+"""Maximum number of compared connections of a recording."""
 APART_NS: Final = 100_000
-"""Levels that are told apart differ by this: a host serves its connections in turn, and the last of them
-waits a little longer, on a busy host some ten microseconds, which is no matter of the path."""
+"""Minimum gap between two levels. A host serves its connections in turn, so the last of them waits a little
+longer, some ten microseconds on a busy host. The path is not to blame for that.
+"""
 _LEAST: Final = SUB_BUCKETS * math.log2(1 + MATTERS)
-"""The least difference that matters, in bucket numbers: there are so many to an octave."""
+"""The smallest difference that matters, in bucket numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLevel:
-    """Connections of about one level."""
+    """Connections with about the same level."""
 
     connections: tuple[int, ...]
     median_ns: float
-    """The median of their medians."""
+    """The median of the connections' medians."""
 
 
 def _compared(piece: Piece) -> ByConnection | None:
-    """The connections of a recording, where they differ by more than chance; None: they do not, or it does
-    not say.
+    """The connections of a recording, if they differ by more than chance; None: they do not, or the recording
+    does not show it.
     """
     every = piece.recording.by_connection(piece.selection)
     if every is None or not 2 <= len(every.ids) <= MOST:
@@ -45,13 +46,13 @@ def _compared(piece: Piece) -> ByConnection | None:
 
 
 def differing(group: Sequence[Piece]) -> BlockCounts | None:
-    """The connections of all recordings, a row each, where those of one differ by more than chance."""
+    """The connections of all recordings, a row each, if those of one recording differ by more than chance."""
     if not any(_compared(piece) for piece in group):
         return None
     rows, ids, counted = 0, [], []
     for piece in group:
         one = piece.recording.by_connection(piece.selection)
-        # Of many recordings the first ones tell how connections vary.
+        # The first of many recordings show how connections vary.
         if one is not None and rows + len(one.ids) <= MOST:
             counted.append(one.counted._replace(stretch=one.counted.stretch + rows))
             ids.append(one.ids)
@@ -60,7 +61,7 @@ def differing(group: Sequence[Piece]) -> BlockCounts | None:
 
 
 def levels(piece: Piece) -> list[ConnectionLevel]:
-    """The lowest first; empty where connections do not differ, or have no levels that can be told apart."""
+    """Levels, the lowest first; empty if connections do not differ, or have no distinct levels."""
     every = _compared(piece)
     if every is None:
         return []

@@ -67,7 +67,7 @@ def by_tag(scenarios: Sequence[Scenario]) -> Iterator[tuple[str, list[Scenario]]
 
 
 def _by_tag(places: Sequence[_Place]) -> Iterator[tuple[str, list[int]]]:
-    """Paths by their numbers, in groups that are alike in all tags but one, or in all."""
+    """Groups of paths, by index, that agree in all tags, or in all but one."""
     families: dict[tuple[Key, frozenset[str]], list[int]] = {}
     for n, place in enumerate(places):
         if len(place.tags) > 1:
@@ -75,7 +75,7 @@ def _by_tag(places: Sequence[_Place]) -> Iterator[tuple[str, list[int]]]:
     for family in families.values():
         first = places[family[0]].tags
         differing = [k for k, v in first.items() if any(places[n].tags[k] != v for n in family)]
-        # The sum without one tag's own hash is the same for paths that differ in that tag alone.
+        # The sum without one tag's own hash is equal for paths that differ only in that tag.
         sums = {n: sum(_hashed(k, places[n].tags[k]) for k in differing) for n in family}
         for tag in differing:
             groups: dict[int, list[int]] = {}
@@ -85,16 +85,16 @@ def _by_tag(places: Sequence[_Place]) -> Iterator[tuple[str, list[int]]]:
 
 
 def _hashed(tag: str, value: str) -> int:
-    """Of a text: the hashes of tuples of alike texts are so alike that sums of them are the same."""
+    """Hash of a text. Tuples of similar texts have hashes so similar that their sums coincide."""
     return hash(f"{len(tag)} {tag} {value}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Paths that are alternatives of each other, by their numbers."""
+    """Paths that are alternatives of each other, by index."""
 
     tag: str
-    """In which they may differ; empty: they are between the same ends."""
+    """Tags in which they may differ; empty: they have the same ends."""
     members: list[int]
 
     def pairs(self, places: Sequence[_Place]) -> Iterator[tuple[int, int]]:
@@ -102,7 +102,7 @@ class _Alike:
             yield from ((m, n) for m in self.members[:place] if _apart(places[m], places[n]) == self.tag)
 
     def nearest(self, places: Sequence[_Place]) -> Iterator[tuple[int, int]]:
-        """Each with the first before it that differs from it in the tag."""
+        """Pairs each path with the first one before it that differs in the tag."""
         first: dict[str, int] = {}
         for n in self.members:
             before = (m for m in first.values() if _apart(places[m], places[n]) == self.tag)

@@ -25,7 +25,7 @@ DELAYED: Final = frozenset({"delay"})
 SHIFTED: Final = frozenset({"change", "burst", "restless"})
 ENDED: Final = frozenset({"death"})
 STEP_SEEN_NS: Final = 100_000_000
-"""Two probes may see a step of the clock that differ by this, as each reads it once a second."""
+"""Two probes may see one step of the clock this far apart, as each reads the clock once a second."""
 UNCONNECTED: Final = frozenset({"refused", "schedule.overrun"})
 CLAIMS: Final = frozenset({"stall", "delay", "pause", "death", "refused", "schedule.overrun"})
 """What explains a change of level at its moment."""
@@ -98,7 +98,7 @@ def _begin_together(a: Finding, b: Finding, within_ns: int) -> bool:
 
 
 def _one_step(a: Finding, b: Finding, within_ns: int) -> bool:
-    """Whether two recordings tell one step of the clock, each as it saw it; one recording tells each once."""
+    """True if two recordings report the same step of the clock; one recording reports each step once."""
     sizes = [f.quantities["step"].value if "step" in f.quantities else 0 for f in (a, b)]
     alike = abs(sizes[0] - sizes[1]) <= STEP_SEEN_NS
     return alike and not _one_recording(a, b) and _begin_together(a, b, within_ns)

@@ -248,7 +248,7 @@ def _stall(
 
 
 _PAUSED: Final = {"local_paused": "local", "peer_paused": "remote"}
-"""Which host stood still, by the verdict."""
+"""The host that stood still, by the verdict."""
 
 
 def _who(recording: Recording, cause: str) -> dict[str, str]:
@@ -301,7 +301,7 @@ def _delay(where: Place, recording: Recording, n: int, d: Delay) -> Finding:
 
 
 def _notice(recording: Recording, began_ns: int, ended_ns: int, cause: str) -> int | None:
-    """Which notice of the cloud names that time, and the host that stood still, where one did."""
+    """Index of the cloud's notice for that time, and for the host that stood still if one did."""
     hosts = {_PAUSED[cause]} if cause in _PAUSED else {"local", "remote"}
     for n, m in enumerate(recording.maintenance):
         if m.not_before_ns is None or m.host not in hosts:

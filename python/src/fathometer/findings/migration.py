@@ -217,7 +217,7 @@ def _hosts(lost: Sequence[Finding], recordings: Mapping[str, Recording]) -> set[
 def _notice(
     ids: set[str], host: str, began_ns: int, recordings: Mapping[str, Recording]
 ) -> tuple[str, str] | None:
-    """What a cloud announced to the host that stood still: a notice explains only the host it names."""
+    """The cloud's notice for the host that stood still: a notice explains only the host it names."""
     for name in sorted(ids):
         recording = recordings.get(name)
         for m in recording.maintenance if recording else ():

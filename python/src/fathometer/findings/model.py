@@ -189,7 +189,7 @@ class Scenario:
     connections: int = 1
     """That carried its samples."""
     units: BlockCounts | None = None
-    """One row a connection, where connections of a run differ by more than chance; None: they do not."""
+    """One row per connection, if connections of a run differ by more than chance; None: they do not."""
 
     @property
     def lost(self) -> int:

@@ -131,7 +131,7 @@ def _troubles(kind: str, where: tuple[Place, ...], recording: Recording) -> list
         if event.kind != kind:
             continue
         reason = _reason(event)
-        # Each step of the clock is one: their sum is where the clock went, and nothing that happened.
+        # Each step of the clock counts by itself: their sum is no event.
         cluster = None if kind == STEPPED else last.get(reason)
         if cluster and event.at_ns - cluster[-1][1].at_ns <= APART_NS:
             cluster.append((n, event))

@@ -1,6 +1,6 @@
-"""Attempts to connect that failed or hang, a row of them as one, and until when there was no connection. A
-row that failed in this host, before anything was sent, is another than one that failed in the network or at
-the target.
+"""Attempts to connect that failed or hang, grouped in rows, and the end of each time without a connection.
+Attempts that failed in this host, before anything was sent, are kept apart from those that failed in the
+network or at the target.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def refusals(where: Place, recording: Recording) -> list[Finding]:
     opened = sorted(e.at_ns for e in recording.events if e.kind == "connection.opened")
 
     def ended(e: Event) -> int:
-        """Until when there was no connection, as far as this attempt tells."""
+        """End of the time without a connection, as far as this attempt shows it."""
         begun = bisect_right(opened, _begun_ns(e))
         if begun < len(opened) and opened[begun] < e.at_ns:
-            # Another was made that was begun later, and this one failed all the same.
+            # This attempt failed although a later one had made a connection.
             return opened[begun]
         place = bisect_left(opened, e.at_ns)
         opened_ns = opened[place] if place < len(opened) else None
-        # Those that hang do so until one is made.
+        # Attempts hang until a connection is made.
         each = recording.manifest.makes_connections and e.kind == "connection.refused"
         return _lasted_to(recording.manifest, e.at_ns, max(e.at_ns, over_ns), opened_ns, each=each)
 
@@ -65,16 +65,16 @@ def refusals(where: Place, recording: Recording) -> list[Finding]:
 
 
 TRIED: Final = frozenset({"connection.refused", "connection.unanswered"})
-"""Attempts that failed, and such as hang."""
+"""Attempts that failed, and attempts that hang."""
 
 
 def is_local(event: Event) -> bool:
-    """Whether an attempt failed in this host: it had no port, no descriptor, no address or no route."""
+    """True if an attempt failed in this host: it had no port, no descriptor, no address or no route."""
     return event.fields.get("local") is True
 
 
 def _begun_ns(event: Event) -> int:
-    """When the attempt began, as far as its event tells; else when it failed."""
+    """Start of the attempt if its event gives it, or else the time of its failure."""
     waited_ns = event.fields.get("waited_ns", 0)
     return event.at_ns - (waited_ns if isinstance(waited_ns, int) else 0)
 

@@ -146,7 +146,7 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
                 worst = percentile_rule(values)
     # As the figures are: what was sent to warm up is in none of the counts.
     counts = [totals_of(p).after_warm_up() for p in group]
-    # Nor in the counts is what was lost in this host.
+    # The counts, too, leave out samples that were lost in this host.
     here = [min(_lost_here(p), c.unanswered) for p, c in zip(group, counts, strict=True)]
     return Scenario(
         name=name,
@@ -202,12 +202,12 @@ def _unsent(part: Part) -> int:
 
 
 def _lost_here(part: Part) -> int:
-    """Its share of what its recording lost in this host."""
+    """Its share of the samples that its recording lost in this host."""
     return _share(part, part.recording.lost_here)
 
 
 def _share(part: Part, samples: int) -> int:
-    """Of so many samples of its recording, by the samples that it did send."""
+    """Share of its recording's `samples`, in proportion to the samples that were sent."""
     sent = part.recording.totals.samples
     return samples if is_whole(part) or not sent else round(samples * totals_of(part).samples / sent)
 

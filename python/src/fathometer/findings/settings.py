@@ -75,18 +75,18 @@ def _moments(waits: Sequence[_Wait]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """What a timeout for several paths must stay above."""
+    """Lower bound of a timeout for several paths."""
 
     recovered: list[int]
     """The stalls of all paths, ns."""
     few: bool
-    """A path showed too few stalls to tell how long its next one is: stalls of one path say nothing of
-    another's.
+    """True if a path showed too few stalls to predict its next one. Stalls of one path say nothing about
+    another path.
     """
 
     @property
     def setting(self) -> int:
-        """The longest timeout that one of the paths asks for."""
+        """The longest timeout that one of the paths needs."""
         return values.user_timeout(self.recovered, few=self.few)
 
 

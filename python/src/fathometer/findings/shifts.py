@@ -292,7 +292,7 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[Fact], Conf
 
 
 def _first_ns(recording: Recording) -> int:
-    """When its first sample was sent. Of a clock that was set the least time of day may be a later one."""
+    """Time of the first sample. If the clock was set, a later sample may have an earlier time of day."""
     if recording.clock_was_set:
         return recording.manifest.started_ns
     return recording.totals.first_sent_ns or 0

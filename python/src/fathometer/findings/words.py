@@ -138,8 +138,8 @@ def change(before: float, after: float) -> str:
 
 
 def signed_change(before: float, after: float) -> str:
-    """As a column has it: `+9.20 %`, `-9.20 %`, or the ratio of what has more than doubled. That has no sign,
-    which would say that so much was added.
+    """A change for a table column: `+9.20 %`, `-9.20 %`, or the ratio if the value more than doubled. A ratio
+    has no sign, which would suggest an addition.
     """
     if before and after <= 2 * before:
         return ("+" if after > before else "-") + change(before, after)

@@ -52,21 +52,21 @@ class Baseline:
     lost: Mapping[str, tuple[int, int]]
     """By path: how many were not answered, and of how many that were due."""
     measured: Mapping[str, Key] = field(default_factory=dict)
-    """By path: how it was measured, as far as the report says it."""
+    """The measurement settings of each path, as far as the report has them."""
 
 
 ASPECTS: Final = {"mode": "mode", "size": "size", "pace": "interval_ns"}
-"""What must be alike for two measurements of a path to be compared, and what a key calls it."""
+"""Settings that must agree before two measurements of a path are compared, and their names in a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Differs:
-    """Why a path is not compared: it was measured in another way."""
+    """The reason why a path is not compared: it was measured in another way."""
 
     aspects: tuple[str, ...]
     """Of `ASPECTS`."""
     then: str
-    """In words: `tcp, 64 bytes, one every 1 s`."""
+    """The settings in words: `tcp, 64 bytes, one every 1 s`."""
     now: str
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class Since:
     answers: Answers
     """Whether more or less of what was due was answered."""
     differs: Differs | None = None
-    """None: it was measured alike, as far as is known."""
+    """None: the settings agree, as far as is known."""
 
     @property
     def slower(self) -> tuple[Difference, ...]:
@@ -130,7 +130,7 @@ class Drift:
 
     @property
     def worse(self) -> bool:
-        """Whether a path became worse, or is no longer measured."""
+        """True if a path became worse, or is no longer measured."""
         return bool(self.only_then) or any(p.worse for p in self.paths)
 
 
@@ -165,7 +165,7 @@ def _foreign(path: Path) -> FathometerError:
 
 
 def _measured(name: str, scenario: Mapping[str, Any]) -> Key | None:
-    """None: a report of before these were in it."""
+    """None: the report is older than these fields."""
     if not set(ASPECTS.values()) <= scenario.keys():
         return None
     mode, size, interval = (scenario[known] for known in ASPECTS.values())

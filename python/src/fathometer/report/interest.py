@@ -14,7 +14,7 @@ MOST_PAIRS = 15
 
 
 MOST_INCIDENTS = 5
-"""That have a line besides the costliest, which is told in full; the others are a click away."""
+"""Number of incidents with a line, besides the costliest, which is shown in full; the others are folded."""
 
 
 def harm(incident: Incident) -> tuple[int, int, int, float]:
@@ -26,8 +26,8 @@ def harm(incident: Incident) -> tuple[int, int, int, float]:
 
 
 def as_shown(incidents: Sequence[Incident]) -> list[Incident]:
-    """In the order in which a report tells them, by which they are numbered: the one that cost most; the next
-    in order of time; and the others, too. `incidents`: in order of time.
+    """Incidents in the order of a report, by which they are numbered: the costliest, the next ones by time,
+    and then the others by time. `incidents`: in order of time.
     """
     by_harm = sorted(range(len(incidents)), key=lambda n: harm(incidents[n]), reverse=True)
     worst, lines, others = by_harm[:1], by_harm[1 : MOST_INCIDENTS + 1], by_harm[MOST_INCIDENTS + 1 :]

@@ -24,7 +24,7 @@ class Judgement:
 
     @property
     def status(self) -> Status:
-        """What all goals and the comparison come to: one that is missed decides, then one that is open."""
+        """The status of all goals and the comparison: a missed goal decides, then an open one."""
         drift = self.drift
         if any(o.status == "not met" for o in self.outcomes) or (drift is not None and drift.worse):
             return "not met"
@@ -34,12 +34,12 @@ class Judgement:
 
 
 _MOST: Final = 3
-"""Goals and paths that the last line names; the others are counted."""
+"""Maximum number of goals and paths in the last line; the others are counted."""
 
 
 def told(judgement: Judgement) -> Iterator[str]:
-    """What is not met, a line each, and then what is open. Of several lines the last one names again what is
-    not met: a log of CI is read from its end.
+    """Yields a line for each unmet goal, and then for each open one. The last of several lines repeats the
+    unmet ones, because a log of CI is read from its end.
     """
     missed = [o for o in judgement.outcomes if o.status == "not met"]
     undecided = [o for o in judgement.outcomes if o.status == "cannot be decided"]

@@ -37,8 +37,8 @@ def _labelled(drawn: str, title: str) -> str:
 
 
 def _svg(spec: Spec) -> str:
-    """Vega cuts a long label between any two units of UTF-16, and half a character ends the drawing: so each
-    character of two units has a stand-in of one while it is drawn.
+    """Draws with a stand-in for each character of two UTF-16 units. Vega cuts a long label between any two
+    units, and half a character ends the drawing.
     """
     spec, stand_ins = _in_one_unit(spec)
     drawn: str = vl_convert.vegalite_to_svg(spec, vl_version=_version(), allowed_base_urls=[])
@@ -46,7 +46,7 @@ def _svg(spec: Spec) -> str:
 
 
 def _in_one_unit(spec: Spec) -> tuple[Spec, dict[str, str]]:
-    """A specification without characters of two units, and what stands in their places."""
+    """A specification without characters of two units, and the characters of their stand-ins."""
     text = json.dumps(spec)
     if not _TWO_UNITS.search(text):
         return spec, {}
@@ -95,7 +95,7 @@ def plain_svg(spec: Spec, title: str, ink: str = "#1b1b1f", paper: str = "#fffff
 def png(spec: Spec, scale: float = 2.0, ink: str = "#1b1b1f", paper: str = "#ffffff") -> bytes:
     """A PNG for slides."""
     painted, stand_ins = _in_one_unit(_painted(spec, ink, paper))
-    if stand_ins:  # In a bitmap nothing can take their places again.
+    if stand_ins:  # A bitmap cannot get the characters back.
         shown = json.dumps(painted, ensure_ascii=False).translate(
             {ord(instead): INSTEAD for instead in stand_ins.values()}
         )

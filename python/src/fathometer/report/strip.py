@@ -45,7 +45,7 @@ class Verdict:
 
 
 def verdicts(analysis: Analysis, judgement: Judgement) -> list[Verdict]:
-    """Goals first, of these the missed ones; then what changed, then what was measured."""
+    """Goals come first, the missed ones before the others; then changes, then measurements."""
     goals = list(dict.fromkeys(o.goal for o in judgement.outcomes))
     strip = [_of_goal(goal, [o for o in judgement.outcomes if o.goal == goal]) for goal in goals]
     strip.sort(key=lambda verdict: verdict.tone != "bad")

@@ -34,7 +34,7 @@ MOST_OPEN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class NumberedIncident:
-    """An incident with its number, which counts in the order of the page."""
+    """An incident with its number in the order of the page."""
 
     number: int
     incident: Incident
@@ -43,7 +43,7 @@ class NumberedIncident:
 def stories(
     incidents: Sequence[Incident],
 ) -> tuple[NumberedIncident | None, list[NumberedIncident], list[NumberedIncident]]:
-    """The one that cost most, those that have a line, and the others (`interest.as_shown`)."""
+    """The costliest incident, those with a line, and the others (`interest.as_shown`)."""
     every = [NumberedIncident(n, i) for n, i in enumerate(as_shown(incidents), 1)]
     return (every[0] if every else None, every[1 : MOST_INCIDENTS + 1], every[MOST_INCIDENTS + 1 :])
 
@@ -145,7 +145,7 @@ def _measured(report: Page) -> str:
     began, ended = min(first), max(r.over_ns for r in recordings)
     lasted = ended - began
     if any(r.clock_was_set for r in recordings):
-        # Times of day tell no length: the longest of the recordings is known.
+        # Times of day give no length: the longest recording's length is known.
         lasted = max(r.lasted_ns for r in recordings)
     paths = [count(n, "path") for n in [len(report.analysis.scenarios)] if n]
     return ", ".join(
@@ -154,7 +154,7 @@ def _measured(report: Page) -> str:
 
 
 def _quiet(a: Analysis) -> str:
-    """What a report says where nothing happened at a moment of its own; single losses are no such thing, and
+    """The report's sentence if nothing happened at a single moment. Single losses do not count, and
     connections that differ do so all the time.
     """
     differ = [words.statement(f) for f in a.findings if f.kind == ways.KIND]
@@ -257,7 +257,7 @@ def _applications(a: Analysis) -> dict[str, Any] | None:
 
 
 def _path(report: Page, name: str, whole: Sequence[Finding], shown: Sequence[Incident]) -> dict[str, Any]:
-    """What the details of a path are made of. `shown`: the incidents in the order of their numbers."""
+    """Values for a path's details. `shown`: the incidents in the order of their numbers."""
     scenario = report.analysis.scenario(name)
     p50, p99 = scenario.figure("p50"), scenario.figure("p99")
     figures = [f"p50 {duration(p50.value)}"] if p50.shown else []

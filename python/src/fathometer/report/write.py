@@ -114,7 +114,7 @@ def _directory(path: Path) -> None:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """A device or a pipe is written to; a file has all of a report or nothing."""
+    """Writes a report whole or not at all to a file; a device or a pipe is written to."""
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(content)

@@ -71,7 +71,7 @@ class Spreads:
     """Metrics whose intervals are known to be too narrow."""
     connections: int = 1
     between: Spreads | None = None
-    """The same, resampled by connections; None: they do not differ."""
+    """The same, resampled by connection; None: connections do not differ."""
 
 
 SHAKY = 2.0
@@ -329,17 +329,17 @@ def _spread_of(
 
 
 class _Drawn(NamedTuple):
-    """By how much a figure varies with the connections that were drawn."""
+    """Variation of a figure with the draw of connections."""
 
     log: float
     gap: float
-    """In the unit of the series."""
+    """Spread in the unit of the series."""
     freedom: float
 
 
 def _drawn(s: Spreads, metric: Metric) -> _Drawn:
     k = s.blocks.number
-    # Resamples of a few vary less than such few do.
+    # Resamples of a few values vary less than the few values do.
     few = math.sqrt(k / (k - 1))
     log, gap = (few * float(np.std(of, ddof=1)) for of in (_scaled(s, metric), s.again[metric]))
     return _Drawn(log, gap, freedom_of(_influences(s.blocks, metric, 1.0)))

@@ -49,7 +49,7 @@ class DoubtCode(StrEnum):
     HEAVY_TAIL = "heavy-tail"
     """A few of the largest samples decide the figure, or its interval ends at the largest one seen."""
     CONNECTIONS_DIFFER = "connections-differ"
-    """Connections differ by more than chance: the interval is of them, and not of samples."""
+    """Connections differ by more than chance, so the interval is computed over connections, not samples."""
     NOT_POSITIVE = "not-positive"
     """A ratio with a round trip of zero says nothing."""
 

@@ -1,16 +1,16 @@
-"""Connections as the units of chance, where those of a run differ by more than chance.
+"""Intervals and comparisons over connections, for runs whose connections differ by more than chance.
 
 A router chooses among ways of equal cost by addresses and ports, so a connection keeps its way, and its
 delay, for life: Pelsser, Cittadini, Vissicchio & Bush (2013), "From Paris to Tokyo: on the suitability of
-ping to measure network latency", IMC. However many samples eight connections carry, a run then says of other
-connections no more than eight draws do.
+ping to measure network latency", IMC. However many samples eight connections carry, they are then only eight
+draws from all possible connections.
 
-Whether connections differ: their levels in slices of time, each less the slice's mean over all connections
-(what moves all of them alike is no difference), by Welch's analysis of variance (1951), "On the comparison of
-several mean values", Biometrika 38. The variance of each connection's mean is that of batch means, as in
-`blocks`. Where they do, an interval's variance is that over time and that between connections together; for
-the latter Student's t has one degree of freedom less than there are connections, or fewer where one of them
-decides it.
+The test compares the connections' levels in slices of time, each minus the slice's mean over all
+connections, because shared drift is no difference. It is Welch's analysis of variance (1951), "On the
+comparison of several mean values", Biometrika 38. The variance of each connection's mean comes from batch
+means, as in `blocks`. If connections differ, an interval's variance is the variance over time plus the
+variance between connections. For the latter, Student's t has one degree of freedom less than there are
+connections, or fewer if a single connection dominates.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Estimate, Interval
 from fathometer.stats.series import BlockCounts, quantiles_of
 
 SIGNIFICANCE = 0.01
-"""Level of the test. A false difference widens intervals and is told as a finding."""
+"""Level of the test. A false difference widens intervals, and is reported as a finding."""
 LASTING = 0.75
-"""Share of the slices in which a connection must have samples to be compared: those that were opened after
-one another share no time, and what differs between them may be the hour."""
+"""Share of the slices in which a connection must have samples to be compared. Connections opened one after
+another share no time, so the hour may explain their difference.
+"""
 _FULL = 4
-"""Samples of a connection in a slice, on average; with fewer, slices are joined."""
+"""Minimum number of samples of a connection in a slice, on average; with fewer, slices are joined."""
 
 
 def differ(number: NDArray[np.int64], level: NDArray[np.int64], least: float) -> bool:
@@ -68,8 +69,8 @@ def _means(number: NDArray[np.int64], level: NDArray[np.int64]) -> NDArray[np.fl
 
 
 def _variance(series: NDArray[np.float64]) -> float:
-    """The variance of the mean of a series whose values may be correlated: by batch means of every length,
-    the largest.
+    """The variance of the mean of a possibly autocorrelated series: the largest of batch means of every
+    length.
     """
     largest = _ROUNDING / len(series)
     while len(series) >= _BATCHES:
@@ -79,14 +80,16 @@ def _variance(series: NDArray[np.float64]) -> float:
 
 
 _BATCHES = FEWEST // 2
-"""Batches to end with: connections whose levels wander for a tenth of the run looked unlike with more."""
+"""Minimum number of batches. With more, connections whose levels wander for a tenth of the run seemed to
+differ.
+"""
 _ROUNDING = 1 / 12
-"""Variance of a level that is rounded to whole numbers: what never varies is known no better."""
+"""Variance of a level that is rounded to whole numbers, the minimum for a level that never varies."""
 
 
 def _welch(middle: NDArray[np.float64], variance: NDArray[np.float64]) -> float:
-    """The chance that means which are alike lie so far apart; their variances are known no better than from
-    the fewest blocks.
+    """The probability that equal means lie this far apart. Their variances are known as well as the fewest
+    blocks allow.
     """
     from scipy.special import fdtrc  # Imported late: half a second of a report's start.
 
@@ -95,14 +98,14 @@ def _welch(middle: NDArray[np.float64], variance: NDArray[np.float64]) -> float:
     whole = float(weights.sum())
     away = middle - float(weights @ middle) / whole
     shares = float(((1 - weights / whole) ** 2).sum()) / (_BATCHES - 1)
-    # The mean of all was taken from each, which leaves them a variance smaller by 1 / k.
+    # The overall mean was subtracted from each, which reduces their variance by 1 / k.
     ratio = float(weights @ away**2) / k / (1 + 2 * (k - 2) / (k * k - 1) * shares)
     return float(fdtrc(k - 1, (k * k - 1) / (3 * shares), ratio))
 
 
 def _kept(apart: NDArray[np.float64]) -> float:
-    """The chance that connections whose levels wander keep as much of their differences from one quarter of
-    the run to the next: analysis of variance of the quarters' means.
+    """The probability that connections with wandering levels keep this much of their differences from one
+    quarter of the run to the next: analysis of variance of the quarters' means.
     """
     from scipy.special import fdtrc  # Imported late: half a second of a report's start.
 
@@ -115,7 +118,7 @@ def _kept(apart: NDArray[np.float64]) -> float:
 
 
 PARTS = 4
-"""Parts of a run in each of which connections must differ alike."""
+"""Number of parts of a run in each of which connections must differ in the same way."""
 
 
 def groups(
@@ -150,7 +153,7 @@ def groups(
 
 
 def _levels(number: NDArray[np.int64], level: NDArray[np.int64], parts: int) -> NDArray[np.float64]:
-    """Levels in parts of the run, each less the mean over all connections; NaN without samples."""
+    """Levels in parts of the run, each minus the mean over all connections; NaN without samples."""
     numbers, levels = (x.reshape(len(x), parts, -1).sum(axis=2) for x in (number, level))
     means = np.where(numbers > 0, levels / np.maximum(numbers, 1), math.nan)
     # A part without any samples stays unknown.
@@ -159,7 +162,7 @@ def _levels(number: NDArray[np.int64], level: NDArray[np.int64], parts: int) -> 
 
 
 def widened(estimate: Estimate, interval: Interval, units: BlockCounts) -> Estimate:
-    """An estimate whose interval, of blocks of time, has the spread between connections in it too."""
+    """An estimate whose interval over time blocks also includes the spread between connections."""
     e, at = estimate.interval, estimate.value
     if e is None:
         return estimate
@@ -172,7 +175,7 @@ def widened(estimate: Estimate, interval: Interval, units: BlockCounts) -> Estim
 
 
 def mean_over_units(units: BlockCounts, level: float = LEVEL) -> Interval:
-    """The mean, between connections: a ratio estimator, as they carry unequal numbers of samples."""
+    """The mean over connections: a ratio estimator, as they carry unequal numbers of samples."""
     from scipy.special import stdtrit  # Imported late: half a second of a report's start.
 
     at, means = units.mean(), _of_units(units, units.sums)
@@ -181,7 +184,7 @@ def mean_over_units(units: BlockCounts, level: float = LEVEL) -> Interval:
 
 
 def quantile_over_units(units: BlockCounts, p: float, level: float = LEVEL) -> Interval:
-    """A quantile, between connections: as `quantiles` has it, the share below one in each of them."""
+    """A quantile over connections: the share below one in each of them, as in `quantiles`."""
     at = units.quantile(p)
     k = int(np.searchsorted(units.values, at))
     strictly = units.counts[:, :k].sum(axis=1)
@@ -192,7 +195,7 @@ def quantile_over_units(units: BlockCounts, p: float, level: float = LEVEL) -> I
 
 
 def _worth(units: BlockCounts, below: NDArray[np.float64], level: float) -> float:
-    """How many independent samples the share below is worth between connections (`effective_count`)."""
+    """Effective number of samples of the share below, over connections (`effective_count`)."""
     from scipy.special import stdtrit  # Imported late: half a second of a report's start.
 
     count, shares = units.count, _of_units(units, below)
@@ -205,13 +208,13 @@ def _worth(units: BlockCounts, below: NDArray[np.float64], level: float) -> floa
 
 
 def _of_units(units: BlockCounts, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of all, as each connection would have it."""
+    """The overall mean, as each connection would give it."""
     at, sizes = float(sums.sum()) / units.count, units.sizes
     return np.asarray(at + (sums - at * sizes) * (units.number / units.count), dtype=np.float64)
 
 
 def variance_between(of_units: NDArray[np.float64]) -> float:
-    """The variance of the mean of so many independent values."""
+    """The variance of the mean of these independent values."""
     return float(np.var(of_units, ddof=1)) / len(of_units)
 
 
@@ -231,7 +234,7 @@ def no_surer_than_connections(
 
     figures = [None if units is None else figures_of(units, d.metric) for units, _ in sides]
     known = [(float(f.mean()), float(np.var(f, ddof=1)), len(f)) for f in figures if f is not None]
-    # Of one side or of both, in their order.
+    # Values of one side or of both, in their order.
     of_a, of_b = known[0], known[-1]
     if figures[0] is None:
         of_a = (d.a, *of_b[1:])
@@ -260,7 +263,7 @@ def no_surer_than_connections(
 
 
 def figures_of(units: BlockCounts, metric: Metric) -> NDArray[np.float64]:
-    """The figure of each connection; one that carried far fewer samples than the others has none."""
+    """The figure of each connection, without those that carried far fewer samples than the others."""
     sizes = units.sizes
     units = units.pick(np.flatnonzero(4 * sizes >= np.median(sizes)))
     if metric in QUANTILE:
@@ -269,7 +272,7 @@ def figures_of(units: BlockCounts, metric: Metric) -> NDArray[np.float64]:
 
 
 def added(spreads: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The spread of a sum, and its degrees of freedom: how many those of unequal spreads are worth (Welch and
+    """The spread of a sum, and its effective degrees of freedom for unequal spreads (Welch and
     Satterthwaite).
     """
     variances = [spread**2 for spread, _ in spreads]

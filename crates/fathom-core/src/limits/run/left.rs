@@ -89,7 +89,7 @@ impl Limits {
         length_ns.saturating_add(ACK_DELAY_NS + TICK_NS + self.links.judged_within_ns())
     }
 
-    /// When the rounds at the ends of a band are over that may follow what ends then. Its upper end may rise.
+    /// Latest end of the rounds at the ends of a band, if the current ones end at `ends_ns`. The upper end may rise.
     fn after_band_ns(&self, ends_ns: u64) -> u64 {
         let connections = u64::from(2 * band::LOW_TRIES + band::HIGH_TRIES);
         let (low_ns, up_to_ns) = (self.band.map_or(0, |ends| ends.low_ns), self.settings.up_to_ns);

@@ -16,7 +16,7 @@ const APART_NS: u64 = plan::S / 20;
 pub(super) const MOST_ROUNDS: u32 = 3;
 /// Lengths of a round with connections that are begun for it, at the most, beside the longer end.
 pub(super) const MOST_PARTS_ANEW: u64 = 10;
-/// So many rounds at the most at the ends of a band.
+/// Maximum number of rounds at the ends of a band.
 pub(super) const MOST_BAND_ROUNDS: u32 = 6;
 /// A round after the first begins no later than this and a tenth of the limit after the search did.
 pub(super) const IN_TIME_NS: u64 = plan::S * 60 - plan::JUDGED_AFTER_NS;
@@ -51,7 +51,7 @@ impl Limits {
         self.want_over(now, length_ns, self.settings.per_length, 0);
     }
 
-    /// So many connections of one length, which begin evenly over this time.
+    /// Wants `times` connections of one length, which begin evenly over `over_ns`.
     fn want_over(&mut self, now: u64, length_ns: u64, times: u32, over_ns: u64) {
         self.cohorts.push(Cohort::new(length_ns, times));
         let role = Role::Test(self.cohorts.len() - 1);
@@ -91,7 +91,7 @@ impl Limits {
         if doubt(&self.cohorts, bracket).is_some() {
             return self.look_at_band(now);
         }
-        // Who died of less may have met what looks for idle connections now and then: the shorter end is tried at other moments.
+        // Connections that died of less may have met a periodic scan: the shorter end is tried at other moments.
         let low_ns = bracket.survived.map(|(at, _)| self.cohorts[at].length_ns);
         match low_ns.filter(|low_ns| self.tried_low_ns != Some(*low_ns)) {
             Some(low_ns) if has_strays(&self.cohorts, bracket) => {
@@ -102,7 +102,7 @@ impl Limits {
         }
     }
 
-    /// No one limit explains what died: both ends of a band are tried, until neither moves any more.
+    /// No single limit explains the deaths: both ends of a band are tried, until neither moves any more.
     fn look_at_band(&mut self, now: u64) {
         let ends = band::ends(&self.cohorts, self.settings.up_to_ns).filter(|ends| self.band != Some(*ends));
         let Some(ends) = ends.filter(|_| self.band_rounds < MOST_BAND_ROUNDS) else {
@@ -111,7 +111,7 @@ impl Limits {
         self.band = Some(ends);
         self.band_rounds += 1;
         self.drop_reserves(|_| true);
-        // What looks for idle connections now and then may do so as rarely as they may be idle.
+        // The interval of a periodic scan may be as long as the idle time that it allows.
         let (low_ns, wide_ns) = (ends.low_ns, ends.high_ns.saturating_sub(ends.low_ns));
         let lengths = [
             (low_ns, band::LOW_TRIES),
@@ -194,7 +194,7 @@ impl Limits {
         };
         let parts = parts.min(gap_ns / APART_NS).max(1);
         let between = (1..parts).map(|part| survived_ns + gap_ns * part / parts);
-        // What ends idle connections at certain moments spared the shorter end, perhaps: see `plan`.
+        // A periodic scan may have spared the shorter end: see `plan`.
         let again = Bracket::of(&self.cohorts).survived;
         let again = again.map(|(at, _)| self.cohorts[at].length_ns);
         if self.rounds == 0 {
@@ -204,8 +204,7 @@ impl Limits {
         if anew {
             self.drop_reserves(|_| true);
             for (nth, &length) in lengths.iter().enumerate() {
-                // What looks for idle connections now and then may have done so at the right moment: both ends are tried at
-                // others too.
+                // A periodic scan may have come at the right moment: both ends are tried at other moments too.
                 let is_end = length == died_ns || (nth == 0 && again.is_some());
                 let over_ns = if is_end && self.rounds == 0 { died_ns / 2 } else { 0 };
                 self.want_over(now, length, self.settings.per_length, over_ns);

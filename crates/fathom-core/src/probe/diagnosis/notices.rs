@@ -1,5 +1,5 @@
-//! Maintenance that a cloud announced to the reflector's host, as the reflector passes it on beside its peer report. Each state of
-//! each notice becomes one event.
+//! Maintenance that a cloud announced to the reflector's host. The reflector passes it on with its peer report. Each
+//! state of each notice becomes one event.
 
 use crate::event::EventKind;
 use crate::notice::{Cloud, State, word_of};
@@ -9,26 +9,26 @@ use jiff::Timestamp;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Notices of one reflector that are remembered. A cloud announces a handful.
+/// Maximum number of remembered notices of one reflector. A cloud announces a handful.
 const MOST: usize = 64;
 const MS: i128 = 1_000_000;
 
-/// What the reflector of a path has passed on.
+/// Notices that the reflector of a path has passed on.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
-    /// By its key: in which state it was told last.
+    /// The last recorded state of each notice, by its key.
     told: BTreeMap<u32, State>,
-    /// When it last answered.
+    /// Time of the reflector's last answer.
     answered_ns: Option<u64>,
 }
 
 impl Notices {
-    /// Whether the reflector has answered since then.
+    /// True if the reflector has answered since this time.
     pub(super) fn answered_since(&self, from_ns: u64) -> bool {
         self.answered_ns.is_some_and(|at| at >= from_ns)
     }
 
-    /// The reflector answered.
+    /// Notes an answer of the reflector.
     pub(super) fn take(&mut self, now: u64, path: usize, announced: Option<Announced>, cx: &mut Context) {
         self.answered_ns = Some(now);
         let Some(announced) = announced else { return };
@@ -48,7 +48,7 @@ impl Notices {
 
 fn event(announced: &Announced, state: State, utc_ns: i64) -> EventKind {
     let Announced { begins_in_ms, started_ago_ms, gone_ago_ms, lasts_ms, .. } = *announced;
-    // When it was seen to begin is nearer to the truth than when it may.
+    // The observed beginning is more exact than the announced one.
     let begins_in_ms = started_ago_ms.map(|ms| -i128::from(ms)).or(begins_in_ms.map(i128::from));
     let at = |in_ms: i128| Timestamp::from_nanosecond(i128::from(utc_ns) + in_ms * MS).ok();
     EventKind::Maintenance {

@@ -51,7 +51,7 @@ struct Seen {
     reported: Option<Reported>,
     /// What was known when the reflector was first to be asked.
     doubted: Option<Doubted>,
-    /// This host did not have the connection's own address.
+    /// True if this host did not have the connection's own address.
     address_gone: bool,
 }
 
@@ -167,12 +167,12 @@ impl Silence {
         self.seen.as_ref().is_some_and(|seen| seen.sent_since)
     }
 
-    /// This host no longer has the connection's own address.
+    /// Notes that this host no longer has the connection's own address.
     pub(in crate::probe) fn address_gone(&mut self) {
         self.seen().address_gone = true;
     }
 
-    /// Whether that was so in this silence.
+    /// True if this host lacked the connection's own address in this silence.
     pub(in crate::probe) fn is_without_address(&self) -> bool {
         self.seen.as_ref().is_some_and(|seen| seen.address_gone)
     }

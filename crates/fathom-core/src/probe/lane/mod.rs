@@ -62,7 +62,7 @@ pub(super) struct Lane {
     /// What falls due while there is no connection, and the last that there was.
     unsent: Unsent,
     last: Option<u32>,
-    /// Attempts to connect have failed since then; whether the latest failed in this host.
+    /// Set if attempts to connect have failed since then: true if the latest failed in this host.
     failed_here: Option<bool>,
     armed: Armed,
     /// The kernel was asked about its connection and has not answered.
@@ -141,7 +141,7 @@ impl Lane {
             Timer::Due => self.pump(now, cx),
             Timer::Watch => self.watch(now, path, cx),
             Timer::Retry => self.open(now, path, cx),
-            // This host did not run: what came meanwhile is read first.
+            // This host did not run: read first what arrived meanwhile.
             Timer::ConnectLimit if now.saturating_sub(at_ns) >= PAUSED_NS => {
                 self.arm(Timer::ConnectLimit, now + READ_WITHIN_NS, cx);
             }
@@ -186,7 +186,8 @@ impl Lane {
         }
     }
 
-    /// Another attempt failed, in this host or not. What fell due while it was the other way is told so.
+    /// Notes a failed attempt, in this host or elsewhere. Samples that fell due before the side changed keep their
+    /// reason.
     fn failed_in(&mut self, this_host: bool, now: u64, cx: &mut Context) {
         if self.failed_here.is_some_and(|before| before != this_host) {
             let reason = without_connection(!this_host);
@@ -195,7 +196,7 @@ impl Lane {
         self.failed_here = Some(this_host);
     }
 
-    /// Why what falls due without a connection is not sent.
+    /// The reason why samples that fall due without a connection are not sent.
     fn without_connection(&self) -> &'static str {
         without_connection(self.failed_here == Some(true))
     }
@@ -449,7 +450,7 @@ impl Lane {
     pub(super) fn tick(&mut self, now: u64, path: &Path, cx: &mut Context) {
         self.watch_sooner(now, path, cx);
         let Link::Open(connection) = &mut self.link else {
-            // Before the first attempt it is not known on which side the fault is.
+            // Before the first attempt it is unknown on which side the fault is.
             let knows = self.failed_here.is_some() || self.armed.at(Timer::Retry).is_none();
             if self.agenda.has_begun() && knows && self.unsent.is_to_be_told(now) {
                 let reason = self.without_connection();

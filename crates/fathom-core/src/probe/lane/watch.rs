@@ -122,7 +122,7 @@ pub(super) fn look(
     if !asked && now >= asks_at {
         return Next::AskKernel;
     }
-    // What came while this host did not run is read first.
+    // Read first what arrived while this host did not run.
     let read_by = cx.pauses.latest().map_or(0, |(_, ended_ns)| ended_ns + READ_WITHIN_NS);
     let give_up_at = give_up::at_ns(cx.settings.give_up_ns, sent_ns).map(|at| at.max(read_by));
     if give_up_at.is_some_and(|at| now >= at) {

@@ -7,15 +7,16 @@ use std::net::SocketAddr;
 /// The longest wait before another attempt, unless the settings say otherwise: an outage is measured to this precision.
 pub const AT_MOST_NS: u64 = 5_000_000_000;
 
-/// An attempt to connect is given up after the timeout, but not before this: two retransmitted SYNs (1 s and 3 s).
+/// Minimum time before an attempt to connect is given up, even with a shorter timeout: two retransmitted SYNs (1 s and
+/// 3 s).
 const LIMIT_NS: u64 = 5_000_000_000;
 
-/// A time limit of an attempt that is noticed so late shows that this host did not run: what came meanwhile is read first...
+/// A timer this late shows that this host did not run. What arrived meanwhile is then read first...
 pub(in crate::probe) const PAUSED_NS: u64 = 50_000_000;
-/// ...which takes no longer than this.
+/// ...for at most this long.
 pub(in crate::probe) const READ_WITHIN_NS: u64 = 100_000_000;
 
-/// How long an attempt to connect may take before the next address has its turn.
+/// Time limit of an attempt to connect before the next address is tried.
 pub(in crate::probe) fn limit_ns(timeout_ns: u64) -> u64 {
     timeout_ns.max(LIMIT_NS)
 }
@@ -29,13 +30,13 @@ pub(in crate::probe) struct Addresses {
     failed_first: BTreeSet<SocketAddr>,
     /// The one that worked last.
     last: Option<SocketAddr>,
-    /// It has failed since.
+    /// True if it has failed since.
     last_failed: bool,
 }
 
 impl Addresses {
-    /// The name was resolved. The address that served last is kept while the name still has it and it has not failed since;
-    /// after that, the one whose turn it is.
+    /// Takes the resolved addresses. The address that worked last is kept while the name still has it and it has not
+    /// failed since. Otherwise the next address in turn is used.
     pub(in crate::probe) fn resolved(&mut self, all: Vec<SocketAddr>) {
         let same = |one: SocketAddr| all.iter().position(|a| a.ip() == one.ip());
         let kept = self.last.filter(|_| !self.last_failed).or(self.current());
@@ -45,7 +46,7 @@ impl Addresses {
         self.all = all;
     }
 
-    /// Whether there is a choice to be made: several addresses, and none has worked so far.
+    /// True if there are several addresses and none has worked so far.
     pub(in crate::probe) fn are_to_be_tried(&self) -> bool {
         self.all.len() > 1 && self.last.is_none()
     }
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(addresses.current(), Some(address(3)));
     }
 
-    /// A server died without a word: each attempt hung, each was followed by a new look-up, and that went back to it for ever.
+    /// A server died silently: each attempt hung, and the look-up after it returned to the same address for ever.
     #[test]
     fn failed_address_loses_its_turn_after_lookup() {
         let mut addresses = Addresses::default();

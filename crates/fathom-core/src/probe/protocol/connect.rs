@@ -1,9 +1,9 @@
 //! The request is a connection: each sample is one, made when it is due and closed in order, with a TLS handshake or
 //! without. It is open loop like the others: a SYN that is lost holds up none of the next.
 //!
-//! [`Dialer`] is one path's. Each of its links has a place of its own, from the probe's first free one on. Its parts: `trial`
-//! finds an address that answers before the schedule begins, `hanging` looks after connections that get no answer, `unmade`
-//! counts those that this host could not begin, `ending` ends them.
+//! Each path has one [`Dialer`]. Its links take places from the probe's first free one on. Its parts: `trial` finds an
+//! address that answers before the schedule begins, `hanging` watches connections that get no answer, `unmade` counts
+//! connections that this host could not begin, and `ending` ends connections.
 
 mod ending;
 mod hanging;
@@ -51,7 +51,7 @@ struct Dial {
     /// When it was all that it is made for, and is being closed.
     done_ns: Option<u64>,
     info: Option<TcpInfo>,
-    /// It is no sample: it tries an address.
+    /// True if the attempt is no sample: it tries an address.
     is_trial: bool,
 }
 
@@ -258,7 +258,8 @@ impl Dialer {
         Self::shut_down(now, link, cx);
     }
 
-    /// Our FIN. The peer's is waited for: a socket that is closed with bytes unread (a greeting) would send a RST.
+    /// Our FIN goes first. Wait for the peer's, because closing a socket with unread bytes (a greeting) would send a
+    /// RST.
     fn shut_down(now: u64, link: LinkId, cx: &mut Context) {
         cx.emit(Output::Shutdown { link });
         cx.timers.set(now + CLOSING_NS, Timer::DialClosing, link.place);
@@ -296,7 +297,7 @@ impl Dialer {
             return self.trial_failed(now, &dial, told, path, cx);
         }
         if local {
-            // Nothing was sent: it is no sample, and says nothing of the address.
+            // Nothing was sent: this is no sample, and says nothing about the address.
             self.unmade.add(dial.due_ns);
             cx.end.local = Some(advice);
         } else {
@@ -315,7 +316,7 @@ impl Dialer {
         self.one_ended(now, path, cx);
     }
 
-    /// Tells of an attempt that failed: its number, what went wrong, and whether this host did.
+    /// Records a failed attempt: its number, its error, and whether this host failed.
     fn refused(
         &self,
         now: u64,

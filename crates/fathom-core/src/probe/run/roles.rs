@@ -203,7 +203,7 @@ impl Roles {
         self.dialers[p].begin(schedule, now, &mut self.paths[p], cx);
     }
 
-    /// Makes the connections of each path that waited for an address that answers, and has one.
+    /// Makes the connections of each path that waited for an answering address and now has one.
     pub(super) fn dial_found(&mut self, now: u64, grid: &mut Grid, cx: &mut Context) {
         for p in 0..self.dialers.len() {
             if self.dialers[p].has_address() {

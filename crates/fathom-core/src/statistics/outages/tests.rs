@@ -205,7 +205,8 @@ fn unused_connection_is_not_an_outage() {
     assert_eq!(spans(S / 1_000), [(Some(0), 9, 6)]);
 }
 
-/// "Not over after 0ns", of attempts that had hung for two minutes; and one that failed late, after others were made, began another.
+/// Attempts that had hung for two minutes were "not over after 0ns". One that failed late, after others were made,
+/// began another outage.
 #[test]
 fn outage_begins_with_first_failed_attempt() {
     let hung = told(&[opened(5, 0), unanswered(12, 2), unanswered(18, 8), opened(20, 1)]);
@@ -223,7 +224,7 @@ fn outage_begins_with_first_failed_attempt() {
     assert_eq!(spans(&late), [(10, 10, false)], "a connection was made since it was begun");
 }
 
-/// This host's own failures have outages of their own; together they cover the same time.
+/// This host's failures have outages of their own; all outages together cover the same time.
 #[test]
 fn local_and_remote_outages_stay_apart() {
     let outages = told(&[

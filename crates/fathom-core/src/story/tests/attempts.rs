@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// "Nothing happened", of nine seconds in which no connection could be made.
+/// The story of nine seconds without any connection was "Nothing happened".
 #[test]
 fn hanging_attempts_are_told_with_their_end() {
     let hang = |at, waited: u64, attempts: u64| {
@@ -20,7 +20,7 @@ fn hanging_attempts_are_told_with_their_end() {
         ],
     );
     has(&told(&hanging)[1], &["for 8 s", "not connected by the end of the recording"]);
-    // One that fails after others were made is no news of the time since.
+    // An attempt that fails after others were made says nothing about the time since.
     let fields = json!({"target": "db:7007", "errno": 110, "error": "timed out", "waited_ns": 100 * S, "retry_in_ns": S});
     let late = event(110 * S, None, "connection.refused", &fields);
     let lines = told(&[&hanging[..], &[opened(19 * S, 1), late]].concat());
@@ -29,7 +29,7 @@ fn hanging_attempts_are_told_with_their_end() {
     has(&lines[1], &["could not be reached: 1 attempt failed, then connected as #1", "once: timed out"]);
 }
 
-/// "Is its server still there?", of a host without a free port.
+/// A host without a free port was asked "Is its server still there?".
 #[test]
 fn local_failures_have_their_own_verdict() {
     let failed = |at, local: bool| {

@@ -68,7 +68,7 @@ fn individual_limits_are_no_common_limit(seeds: &Range<u64>) {
             if outcome.verdict == Verdict::Unclear {
                 check_unclear(&outcome, &world);
             }
-            // A band is what these limits are, and nothing dies below its lower end.
+            // These limits are bands, and nothing dies below their lower end.
             if outcome.is_band() {
                 assert!(outcome.dies_from_ns >= Some(from), "{times}: {world:?}: {outcome:#?}");
                 assert!(outcome.survived.map(|end| end.idle_ns) < outcome.dies_from_ns, "{outcome:#?}");

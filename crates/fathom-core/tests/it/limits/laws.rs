@@ -56,7 +56,7 @@ pub(super) fn check(ran: &Ran, settings: &Settings, what: &dyn std::fmt::Debug) 
     let band = ran.outcome.is_band();
     let is_row = |row: &Row| {
         ran.outcome.died.is_some_and(|end| {
-            // A connection that was seen to end may have died of less than others of a band survived.
+            // A connection that was seen to end may have died of a shorter idle time than others of a band survived.
             let most_ns = if band { row.most_ns.max(Some(row.length_ns)) } else { row.most_ns };
             most_ns == Some(end.idle_ns) && row.died == end.hits
         })
@@ -74,8 +74,8 @@ pub(super) fn check(ran: &Ran, settings: &Settings, what: &dyn std::fmt::Debug) 
         let least = row.least_ns.is_none_or(|least| least + 50 * MS >= row.length_ns || row.survived == 0);
         // A recording says of which length a connection was, and not of which set of that length.
         let all = row.survived + row.died + row.void;
-        // The shortest that was died of is tried once more in each round; where connections contradict each other, both ends are
-        // tried by twelve, up to seven times.
+        // The shortest length with a death is tried once more in each round. If connections contradict each other,
+        // twelve connections try both ends, up to seven times.
         let most = 4 * settings.per_length + 7 * 12;
         assert!(all <= most || row.void > 0 || goes_on, "{row:?} {what:?}");
         assert!(least || ran.outcome.survived.is_some(), "{row:?}");

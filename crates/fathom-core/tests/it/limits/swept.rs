@@ -1,5 +1,6 @@
-//! A middlebox that looks for idle flows now and then, from ten times as often as a flow may be idle to less often than that: a flow
-//! lives on until it looks. So the limit is a band: nothing dies below its lower end, nothing lives above its upper end.
+//! A middlebox that scans for idle flows, at intervals from a tenth of the allowed idle time to more than all of it. A
+//! flow lives until the scan, so the limit is a band: nothing dies below its lower end, nothing lives above its upper
+//! end.
 
 use super::world::{Random, S, World};
 use super::{KINDS, ends, ran, settings, world};

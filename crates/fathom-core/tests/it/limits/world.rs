@@ -174,7 +174,7 @@ impl Net<'_> {
             || flow.limit_ns.is_some_and(|limit| at_ns > self.expires_ns(flow.passed_ns, limit))
     }
 
-    /// When a flow expires on which a packet last passed then.
+    /// Expiry of a flow whose last packet passed at this time.
     fn expires_ns(&self, passed_ns: u64, limit_ns: u64) -> u64 {
         let limit_over_ns = passed_ns + limit_ns;
         let Some(every_ns) = self.world.sweeps_every_ns else { return limit_over_ns };

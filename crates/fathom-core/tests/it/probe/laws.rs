@@ -18,7 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// Each due is a row, was in flight when the run was ended, or was told as not sent, and the run says how many there were.
+/// Each due sample has a row, was in flight when the run ended, or is recorded as not sent; the run states their
+/// number.
 fn check_dues(script: &Script, outcome: &Outcome) {
     let settings = &script.settings;
     let mut rows = BTreeSet::new();

@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// This host has no port for a connection. The probe lets go of it at once.
+    /// This host has no port for a connection. The probe releases it at once.
     fn refuse_to_begin(&mut self, link: LinkId, purpose: Purpose) {
         self.flows.insert(link, Flow::new(Stage::Open, purpose, self.now));
         self.probe.handle(self.now, Input::ConnectFailed { link, error: no_port() });

@@ -40,11 +40,11 @@ pub(crate) enum Fault {
     NameMoves,
     /// Handshakes of TLS fail for so long.
     TlsBad(u64),
-    /// The probe's host has no port for new connections for so long.
+    /// The probe's host has no port for new connections for this long.
     NoPorts(u64),
 }
 
-/// What a kernel without a free port says of `connect`.
+/// The error of `connect` from a kernel without a free port.
 pub(super) fn no_port() -> NetError {
     NetError { source: ErrorSource::ThisHost, ..NetError::of_kind(ErrorKind::AddrNotAvailable) }
 }

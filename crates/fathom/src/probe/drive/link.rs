@@ -136,7 +136,7 @@ impl Socket {
         self.local_address().map_or_else(String::new, |local| local.to_string())
     }
 
-    /// Address and port here.
+    /// Local address and port.
     pub(super) fn local_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(s) => s.local_addr().ok(),

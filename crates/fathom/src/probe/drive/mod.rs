@@ -37,7 +37,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::sync::mpsc::Receiver;
 use wait::PollBudget;
 
-/// A wake-up that comes so late shows that this host did not run.
+/// A wake-up this late shows that this host did not run.
 const NOT_RUN_NS: u64 = 50_000_000;
 
 pub(super) struct Driver<'a> {
@@ -357,7 +357,7 @@ impl<'a> Driver<'a> {
         reactor.registry().register(socket.source(), Token(id.place), both)
     }
 
-    /// Tells the probe where this host no longer has the address that a connection came from.
+    /// Tells the probe of connections whose source address this host no longer has.
     pub(super) fn tell_address_gone(&mut self, now: u64, id: LinkId) {
         let local = self.links.get_mut(id).and_then(|link| link.socket.local_address());
         if local.is_some_and(|local| !socket::has_address(local.ip())) {
@@ -365,7 +365,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// The same of all connections of a path: one of them is silent, which may be this host's own doing.
+    /// Does the same for all connections of a path: one is silent, and this host may be the cause.
     fn tell_addresses_gone(&mut self, path: usize) {
         let now = mono_ns();
         let mut gone: BTreeMap<IpAddr, bool> = BTreeMap::new();

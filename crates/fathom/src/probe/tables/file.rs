@@ -15,7 +15,7 @@ pub(super) struct TableFile {
     format: RowFormat,
     header: String,
     out: Writer,
-    /// Bytes that were there before; `None`: it is this run's, or no regular file.
+    /// Length of the file before this run; `None`: this run created it, or it is no regular file.
     before: Option<u64>,
 }
 
@@ -40,8 +40,8 @@ impl Write for Writer {
 }
 
 impl TableFile {
-    /// Opens a file to append rows to; one that is new gets the header. A device or a pipe that is there (`/dev/stdout`) is
-    /// written to.
+    /// Opens a file to append rows; a new one gets the header. An existing device or pipe (`/dev/stdout`) is written
+    /// to.
     pub(super) fn open(path: &Path, format: RowFormat, header: String) -> io::Result<Self> {
         let (file, before) = begun(path, format, &header)?;
         let out = Writer(Arc::new(Mutex::new(file)));
@@ -56,7 +56,7 @@ impl TableFile {
         self.out.clone()
     }
 
-    /// Goes on in the file that has the name now; what was written is to be flushed before.
+    /// Continues in the file that has the name now; buffered rows must be flushed before.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if is_no_file(&self.path) {
             return Ok(());
@@ -71,9 +71,9 @@ impl TableFile {
         if is_no_file(&self.path) {
             return;
         }
-        // Buffered rows are taken back, too.
+        // Buffered rows are dropped, too.
         let _ = self.out.lock().flush();
-        // A file that keeps a header more does no harm.
+        // An extra header does no harm.
         let _ = match self.before {
             Some(bytes) => self.out.lock().get_ref().set_len(bytes),
             None => std::fs::remove_file(&self.path),
@@ -94,7 +94,7 @@ fn begun(path: &Path, format: RowFormat, header: &str) -> io::Result<(BufWriter<
     let mut first = Vec::new();
     Read::by_ref(&mut file).take(header.len() as u64).read_to_end(&mut first)?;
     let whole = if header.as_bytes().starts_with(&first) && first.len() < header.len() {
-        // Empty, or its header was cut off.
+        // True if the file is empty, or its header was cut off.
         0
     } else if first.starts_with(format.beginning().as_bytes()) {
         whole_lines(&mut file, length)?
@@ -112,7 +112,7 @@ fn begun(path: &Path, format: RowFormat, header: &str) -> io::Result<(BufWriter<
     Ok((out, (!is_new).then_some(whole)))
 }
 
-/// The length without a row that was cut off when its writer was killed.
+/// The length without the row that was cut off when its writer was killed.
 fn whole_lines(file: &mut File, length: u64) -> io::Result<u64> {
     let from = length.saturating_sub(ROW);
     file.seek(SeekFrom::Start(from))?;

@@ -121,7 +121,7 @@ pub(super) struct Detail {
     pub(super) recording_stopped: bool,
     /// Empty where the strip is not shown.
     pub(super) strip: Vec<Second>,
-    /// The first second that a strip of all seconds has.
+    /// The first second of a strip of all seconds.
     pub(super) first_s: Option<i64>,
     /// `None` where the bars are not shown, or nothing was answered yet.
     pub(super) bars: Option<Bars>,

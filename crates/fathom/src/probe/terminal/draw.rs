@@ -47,7 +47,7 @@ impl<'a> Picture<'a> {
         Self { labels, glance, view, plan, rows, detail, moment, coloured }
     }
 
-    /// Seconds to a column of a strip that shows everything.
+    /// Seconds per column of a strip that shows everything.
     pub(super) fn fit_s(&self) -> Option<i64> {
         strip::fit_s(self.plan.strip, self.detail.first_s, self.moment.now_s)
     }

@@ -46,14 +46,14 @@ fn columns(seconds: &[Second], now_s: i64, width: usize, step: Option<i64>) -> (
     (columns, step)
 }
 
-/// The least seconds to a column with which everything since the first second fits.
+/// The fewest seconds per column with which everything since the first second fits.
 fn fitting_step(first_s: Option<i64>, now_s: i64, width: usize) -> i64 {
     let span = first_s.map_or(1, |first_s| (now_s - first_s + 1).max(1));
     let fits = |step: &&i64| **step * width as i64 >= span + **step;
     STEPS_S.iter().find(fits).copied().unwrap_or(STEPS_S[STEPS_S.len() - 1])
 }
 
-/// Seconds to a column of a strip in this area that shows everything; `None`: the area is too small for a strip.
+/// Seconds per column of a strip in this area that shows everything; `None`: the area is too small for a strip.
 pub(super) fn fit_s(area: Rect, first_s: Option<i64>, now_s: i64) -> Option<i64> {
     has_room(area).then(|| fitting_step(first_s, now_s, usize::from(area.width - SCALE)))
 }

@@ -25,7 +25,7 @@ impl Zoom {
         }
     }
 
-    /// The next zoom that shows something else. `fit_s`: seconds to a column of `Fit`.
+    /// The next zoom that shows something else. `fit_s`: seconds per column of `Fit`.
     fn next(self, fit_s: Option<i64>) -> Self {
         let shown_s = |zoom: Self| zoom.step_s().or(fit_s);
         let mut next = self.after();
@@ -57,7 +57,7 @@ pub(super) struct View {
     /// Whether the display stands still.
     pub(super) paused: bool,
     pub(super) zoom: Zoom,
-    /// Seconds to a column of `Zoom::Fit`, as of the last picture; `None`: it had no strip.
+    /// Seconds per column of `Zoom::Fit`, as of the last picture; `None`: it had no strip.
     pub(super) fit_s: Option<i64>,
     pub(super) sort: Sort,
     /// The paths in the order of the rows; empty: the order in which they were given.

@@ -301,13 +301,13 @@ fn announcing(status: &'static str, not_before: String) -> Metadata {
     })
 }
 
-/// Has the reflector stand still for a second; what is said of the stalls that were.
+/// Stops the reflector for a second, and returns the explanations of the stalls.
 fn stalled(run: Run) -> (Events, Vec<(Vec<String>, Value)>) {
     let dir = run.dir();
     wait_for_events(&dir, "a connection", |events| has_kind(events, "connection.opened"));
     run.echo.signal("STOP");
     wait_for_events(&dir, "a stall", |events| has_kind(events, "stall.began"));
-    // A silence that no machine makes by itself is what is tried here.
+    // The silence must be longer than any that machines make by themselves.
     thread::sleep(Duration::from_secs(1));
     run.echo.signal("CONT");
     wait_for_events(&dir, "the end of the stall", |events| has_kind(events, "connection.explained"));
@@ -330,7 +330,7 @@ fn stalled(run: Run) -> (Events, Vec<(Vec<String>, Value)>) {
 const LINK: &str =
     "inside the window of azure's Freeze notice to the reflector's host; whether that caused it is not known";
 
-/// A server's cloud tells the server alone: the reflector passes it on, and the probe records whose it is.
+/// A server's cloud notifies only the server. The reflector passes the notice on, and the probe records its host.
 #[test]
 fn reflector_passes_its_notices_on() {
     let service = announcing("Started", String::new());
@@ -394,7 +394,8 @@ mod acceptance {
         });
     }
 
-    /// The probe's machine is announced to be frozen, and the reflector is stopped: the one explains nothing of the other.
+    /// The notice is for the probe's machine, and the reflector is stopped: the notice explains nothing about the
+    /// reflector.
     #[test]
     fn own_notice_explains_no_stopped_reflector() {
         let service = announcing("Started", String::new());

@@ -355,7 +355,7 @@ fn missing_source_ports_are_local() {
     assert!(story.contains("Verdict: local"), "{story}");
 }
 
-/// A name whose first address is silent: not one connection was made, and `fathom limits` refused to search.
+/// A name whose first address is silent: no connection was made, and `fathom limits` refused to search.
 #[test]
 fn second_address_serves_setup_modes() {
     if !needs_root() {

@@ -135,7 +135,7 @@ fn csv_has_the_articles_columns() {
         assert_eq!(since_epoch, row.at("sent_ns") / 1_000, "{line}");
     }
     assert_eq!(lines.next(), None);
-    // A service that is started again could not begin: the file was there.
+    // A restarted service could not begin, because the file existed.
     let again = Probe::start(home.path(), &arguments.replace("--record r", "--no-record")).finish();
     assert_eq!(again.code(), 0, "{}", again.err);
     let both = fs::read_to_string(home.path().join("tcp_echo_results.csv")).expect("written");

@@ -174,8 +174,8 @@ pub(crate) fn assert_sound(dir: &Path) {
     }
 }
 
-/// The law of each recording's summary: every sample that was due is answered, unanswered, corrupt, in flight at the end, not sent, or
-/// told as lost.
+/// The law of each recording's summary: every due sample is answered, unanswered, corrupt, in flight at the end, not
+/// sent, or recorded as lost.
 fn assert_adds_up(summary: &Value) {
     let number = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("{name}: {summary}"));
     let resolved: u64 = ["answered", "unanswered", "corrupt"].map(number).iter().sum();

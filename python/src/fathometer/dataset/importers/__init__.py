@@ -56,7 +56,7 @@ _FOREIGN: Final = (
 
 
 def detect(path: str | PathLike[str]) -> Importer | None:
-    """The importer that knows the file's output, or None; raises `FathometerError` where several do."""
+    """The importer that recognises the file, or None; raises `FathometerError` if several do."""
     return _known(File(Path(path)))
 
 
@@ -114,7 +114,7 @@ def read(path: str | PathLike[str], options: Options | None = None, *, tool: str
 
 
 def _compare_totals(file: File, imported: Imported) -> None:
-    """Raises `FathometerError` where what was read contradicts what the tool counted itself."""
+    """Raises `FathometerError` if the samples contradict the tool's own totals."""
     each: tuple[Series | Summary, ...] = (*imported.series, *imported.summaries)
     for number, one in enumerate(each, 1):
         differs = difference(one.totals)

@@ -56,7 +56,7 @@ class Options:
     date_order: str | None = None
     """CSV: how 03/04/2026 is meant: dmy, mdy or ymd; None: as the whole column tells."""
     decimal: str | None = None
-    """CSV: the sign before decimals, where the table leaves it open; None: as its numbers tell."""
+    """CSV: the decimal sign, if the table leaves it open; None: its numbers decide."""
     offset: timedelta | None = None
     """CSV: distance from UTC of local times that exist twice."""
     delimiter: str = ","
@@ -132,7 +132,7 @@ class Series:
     closings: tuple[Closing, ...] = ()
     notes: tuple[str, ...] = ()
     totals: tuple[Total, ...] = ()
-    """The tool's own counts; empty: it printed none."""
+    """The tool's own counts; empty if it printed none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ _NUMBERS: Final = re.compile(r"(\d{1,4})[./-](\d{1,2})[./-](\d{1,4})(?:[ T]+(.*)
 """Three numbers, and what comes after the date."""
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
 _BACK: Final = timedelta(minutes=20)
-"""Shortest step back that ends daylight saving; rows out of order step back by less."""
+"""Shortest step back that counts as the end of daylight saving; rows out of order step back by less."""
 _YEAR: Final = 4
 """Digits of a year that can be nothing else."""
 
@@ -76,7 +76,7 @@ def _ns(when: datetime) -> int:
 def _exists(
     when: datetime, later: timedelta | None, file: File, text: str, row: int, options: Options
 ) -> None:
-    """Raises `FathometerError` for an hour that a zone leaves out, in spring."""
+    """Raises `FathometerError` for a local time that a zone skips in spring."""
     first = when.utcoffset()
     if first is not None and later is not None and first < later:
         raise file.bad(
@@ -89,7 +89,7 @@ def _exists(
 def _chosen(
     twice: dict[int, datetime], texts: Sequence[str | None], file: File, options: Options, notes: list[str]
 ) -> dict[int, datetime]:
-    """The moments of local times that exist twice: by the user's offset, or by the one step back in them."""
+    """UTC times of local times that exist twice, by the user's offset, or by the single step back among them."""
     if options.offset is not None:
         chosen = {row: when.replace(fold=fold) for row, when in twice.items() for fold in (1, 0)
                   if when.replace(fold=fold).utcoffset() == options.offset}  # fmt: skip
@@ -98,7 +98,7 @@ def _chosen(
         chosen, open_ = {}, []
         for _, rows in itertools.groupby(twice, lambda row: twice[row].date()):
             hour = list(rows)
-            # Wall time, without the zone: that is what goes back.
+            # Wall time without the zone, because the wall time goes back.
             walls = [twice[row].replace(tzinfo=None) for row in hour]
             back = [n for n in range(1, len(walls)) if walls[n] < walls[n - 1]]
             if len(back) == 1 and walls[back[0] - 1] - walls[back[0]] >= _BACK:

@@ -48,14 +48,14 @@ def _read(file: File, options: Options) -> Imported:
     for begin, end in tables(file.data):
         notes: list[str] = []
         parts.append((read_csv(file, begin, end, notes=notes, ended=True), notes))
-    # A drop belongs to the run in whose time it is.
+    # A drop belongs to the run that was going on at its time.
     within = itertools.pairwise([None, *(_first(columns) for columns, _ in parts[1:]), None])
     series = (_run(file, options, *part, *bounds) for part, bounds in zip(parts, within, strict=True))
     return Imported("echo-client", file.path, tuple(series))
 
 
 def _first(columns: Mapping[str, pa.ChunkedArray]) -> int | None:
-    """The first time of sending; None without one."""
+    """The first time of sending; None if there is none."""
     cells = columns["send_time_ns"].to_pylist() if "send_time_ns" in columns else []
     return next((int(cell) for cell in cells if cell), None)
 
@@ -119,7 +119,7 @@ def _cadence(sent: Ints) -> int | None:
 def _offset(
     columns: Mapping[str, pa.ChunkedArray], sent: Ints, keep: Bools, options: Options, row: int
 ) -> int:
-    """Local time minus UTC in ns: from the two times of a row, else from the user's zone."""
+    """Local time minus UTC in ns, from the two times of a row, or else from the user's zone."""
     if sent.size and "timestamp" in columns:
         text = columns["timestamp"].filter(keep)[row].as_py()
         try:

@@ -1,4 +1,4 @@
-"""ping: of iputils, the BSDs, macOS and busybox, with or without ``-D``; of Windows by `windows_ping`."""
+"""ping of iputils, the BSDs, macOS and busybox, with or without ``-D``; `windows_ping` reads Windows'."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ANY_REPLY: Final = re.compile(r"(?:\[[\d.]{1,30}\] )?\d+ bytes from .{0,300}?\b
 _TRANSLATED: Final = re.compile(r"seq=\d{1,10} .{0,100}?=[\d.,]{1,20} ?ms\b")
 """A reply in another language than English."""
 _SENT: Final = re.compile(r"\b(?:icmp_seq[= ]|seq=)(\d{1,10})")
-"""A packet that a line names without a reply: a time-out, an answer that is not there yet, an error."""
+"""A packet without a reply on a line of its own: a time-out, a missing answer, or an error."""
 _RUN: Final = re.compile(r"^PING6?[ (]", re.MULTILINE)
 _HEAD: Final = re.compile(r"PING (\S{1,255}).{0,300}?\s(\d{1,9})(\(\d{1,9}\))? (?:data )?bytes")
 _TOTAL: Final = re.compile(r"(\d{1,19}) packets transmitted, (\d{1,19}) (packets )?received")
@@ -45,35 +45,35 @@ _FIGURES: Final = re.compile(
 )
 _SEQS: Final = 1 << 16
 _LATE: Final = 1 << 12
-"""Packets by which a reply may be overtaken; a number that is farther back has gone around."""
+"""Packets by which a reply may be overtaken; a number farther back means that the counter wrapped."""
 _LOST: Final = 1 << 18
 """Packets without a line that get a row, three days of them at one a second; more, where there are as many
 replies."""
 _SECOND_NS: Final = 1_000_000_000
-"""Between packets, where no stamps say otherwise: ping's default."""
+"""Interval between packets without stamps: ping's default."""
 _NOTE: Final = "ICMP is not what TCP sees under accelerated networking"
 
 
 @dataclass(slots=True)
 class _Run:
-    """What one run of ping printed."""
+    """The printed output of one run of ping."""
 
     target: str | None = None
     size: int | None = None
     first: int | None = None
     """Number of the first packet; None: the beginning is missing."""
     replies: dict[int, tuple[int | None, int]] = field(default_factory=dict)
-    """By number: the stamp of the reply less its round trip, and the round trip."""
+    """Time of sending (the reply's stamp less the round trip) and round trip, by packet number."""
     lowest: int = -1
     last: int = -1
-    """The lowest and the highest number that a line names, turns of the counter added; -1: none does."""
+    """The lowest and the highest number on a line, with wraps of the counter added; -1 if there is none."""
     duplicates: int = 0
     sent: int | None = None
     received: int | None = None
     figures: re.Match[str] | None = None
 
     def number(self, printed: int) -> int:
-        """The number of a packet, whose counter has 16 bits, in the run."""
+        """The packet's number within the run, from its 16-bit counter."""
         ahead = (printed - self.last) % _SEQS if printed < _SEQS else printed - self.last
         whole = self.last + (ahead if ahead < _SEQS - _LATE or printed >= _SEQS else ahead - _SEQS)
         if whole < 0:  # The first line was overtaken.
@@ -84,7 +84,7 @@ class _Run:
 
     @property
     def quiet(self) -> bool:
-        """Whether it printed its figures alone (``-q``)."""
+        """True if it printed only its figures (``-q``)."""
         return not self.replies and bool(self.received) and self.figures is not None
 
 
@@ -123,13 +123,13 @@ def _runs(file: File) -> list[_Run]:
         if _RUN.match(line):
             runs.append(_Run())
             head = _HEAD.match(line)
-            # iputils, which prints the size with its headers, too, counts from 1; all others count from 0.
+            # iputils, which also prints the size with headers, counts from 1; all others count from 0.
             runs[-1].first = 1 if head is None or head[3] else 0
             if head:
                 runs[-1].target, runs[-1].size = head[1].rstrip(":"), int(head[2])
             continue
         reply, total, figures = _REPLY.match(line), _TOTAL.match(line), _FIGURES.match(line)
-        # The last line of a file that was cut may be the beginning of a reply.
+        # The last line of a truncated file may be the beginning of a reply.
         unanswered = _SENT.search(line) if not reply and number < len(lines) else None
         if not (reply or total or figures or unanswered):
             continue
@@ -159,7 +159,7 @@ def _reply(run: _Run, reply: re.Match[str]) -> None:
         run.duplicates += 1
         return
     rtt = ns(value, unit)
-    # The stamp is that of the answer.
+    # The stamp is the time of the answer.
     run.replies.setdefault(run.number(int(number)), (ns(stamp, "s") - rtt if stamp else None, rtt))
 
 
@@ -174,7 +174,7 @@ def _first(run: _Run) -> int:
 
 
 def _count(run: _Run, file: File) -> int:
-    """Packets that are known to have been sent."""
+    """Minimum number of packets sent."""
     count = max(run.last + 1 - _first(run), run.sent or 0)
     # Their numbers are the file's: memory must not go by them.
     if count > len(run.replies) + max(_LOST, len(run.replies)):

@@ -1,4 +1,4 @@
-"""Several runs in one file (a cron job that appends, `cat a b`): where each begins, and when it was."""
+"""Several runs in one file (a cron job that appends, `cat a b`): the place and the time of each start."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _SPACE: Final = re.compile(r"\s*")
 
 
 def cut(text: str, start: re.Pattern[str]) -> list[str]:
-    """A text cut before each match of `start`. What stands before the first belongs to the first."""
+    """Cuts a text before each match of `start`. Text before the first match belongs to the first part."""
     places = [match.start() for match in start.finditer(text)]
     return [text[a:b] for a, b in itertools.pairwise([0, *places[1:], len(text)])]
 
 
 def alone(file: File, text: str, *results: str) -> None:
-    """Raises `FathometerError` where a text holds a result twice: then the beginning of a run is missing."""
+    """Raises `FathometerError` if a text holds a result twice: then the beginning of a run is missing."""
     for result in results:
         if len(re.findall(result, text, re.MULTILINE)) > 1:
             raise file.bad(
@@ -31,7 +31,9 @@ def alone(file: File, text: str, *results: str) -> None:
 
 
 def tables(data: bytes) -> list[tuple[int, int]]:
-    """Where each table begins and ends: at each line that repeats the first one, which holds the names."""
+    """Start and end of each table. A table begins at each line that repeats the first one, which holds the
+    names.
+    """
     header = data.partition(b"\n")[0]
     if not header.strip():
         return [(0, len(data))]
@@ -57,7 +59,7 @@ def documents(file: File) -> list[dict[str, Any]]:
 
 
 def begins(file: File, options: Options, spans_ns: Sequence[int], notes: list[str]) -> list[int]:
-    """When runs of relative times began, one after another, each as long as its span; adds notes."""
+    """Start of each run with relative times: one after another, each as long as its span; adds notes."""
     whole = sum(spans_ns)
     first = file.started_ns(options, whole, notes)
     if len(spans_ns) > 1:

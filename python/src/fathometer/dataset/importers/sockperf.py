@@ -36,7 +36,9 @@ _EXTREME = re.compile(r"<(MIN|MAX)> observation\s*=\s*([\d.]+)")
 _AVERAGE = re.compile(r"avg-(latency|rtt)=\s*([\d.]+)\s*\(std-dev=\s*([\d.]+)", re.IGNORECASE)
 _RUN: Final = re.compile(rb"^(?:test was performed using |sockperf: ?== version )", re.MULTILINE)
 _LOST: Final = 1 << 18
-"""Lost messages that get a row, beside as many as there are rows: memory must not go by a printed number."""
+"""Maximum number of lost messages that get a row, if more than the rows: a printed number must not decide
+memory.
+"""
 _HALVED = "sockperf printed latency = RTT/2 (no --full-rtt); "
 
 
@@ -51,7 +53,7 @@ def _read(file: File, options: Options) -> Imported:
         runs = tuple(_summary(file, file.data[b:e].decode("utf-8", "replace"), options) for b, e, _ in parts)
         return Imported("sockperf", file.path, summaries=runs)
     if len(logs) < len(parts):
-        # What sockperf printed and what it logged are the same runs.
+        # sockperf's printed summary and its log describe the same runs.
         raise file.bad("it holds logs and printed summaries", "import each by itself")
     notes: list[str] = []
     rows = [_rows(file, *log) for log in logs]
@@ -64,7 +66,7 @@ def _read(file: File, options: Options) -> Imported:
 
 
 def _runs(file: File) -> list[tuple[int, int, re.Match[bytes] | None]]:
-    """Where each run begins and ends, and the heading of its table; a run of several servers has several."""
+    """Start and end of each run, and the heading of its table; a run of several servers has several."""
     starts = [0, *(match.start() for match in _RUN.finditer(file.data))]
     parts: list[tuple[int, int, re.Match[bytes] | None]] = []
     for begin, end in itertools.pairwise([*starts, len(file.data)]):
@@ -78,14 +80,14 @@ def _runs(file: File) -> list[tuple[int, int, re.Match[bytes] | None]]:
 
 
 def _facts(text: str, options: Options) -> tuple[int | None, str]:
-    """The size, and the mode: a log does not tell the protocol."""
+    """The size and the mode; a log does not name the protocol."""
     size = re.search(r"--?msg-size[= ](\d+)", text)
     protocol = re.search(r"# (UDP|TCP)\b", text)
     return (int(size[1]) if size else options.size), protocol[1].lower() if protocol else "unknown"
 
 
 def _counted(text: str) -> tuple[int | None, int | None, int | None, int]:
-    """Messages of the valid part that wanted a reply, replies, dropped, out of order; None: not printed."""
+    """Valid messages that wanted a reply, replies, dropped, out of order; None: not printed."""
     valid = re.search(
         r"\[Valid Duration\][^\n]{0,80}SentMessages=(\d{1,15}); ReceivedMessages=(\d{1,15})", text
     )
@@ -105,11 +107,11 @@ class _Rows:
     head: str
     """What stands before it."""
     sent_ns: Ints
-    """Since the start; of lost messages estimated."""
+    """Time since the start; for lost messages estimated."""
     rtt_ns: Ints
     answered: Bools
     left_out: int
-    """Rows that are answered, and whose times give no round trip."""
+    """Answered rows whose times give no round trip."""
     notes: tuple[str, ...]
 
 
@@ -144,8 +146,7 @@ def _rows(file: File, begin: int, after: int, header: re.Match[bytes]) -> _Rows:
 
 
 def _lost_times(file: File, sent: Ints, packet: Ints, dropped: int) -> Ints:
-    """When the messages without a row were sent, between the others: by their numbers, or else by the gaps.
-
+    """Times of sending of the messages without a row, estimated from their numbers, or else from the gaps.
     sockperf numbers replies, and `fathom probe --sockperf-log` numbers messages.
     """
     if not sent.size:
@@ -163,13 +164,13 @@ def _lost_times(file: File, sent: Ints, packet: Ints, dropped: int) -> Ints:
 
 
 def _between(sent: Ints, missing: Ints) -> Ints:
-    """Times of the missing messages of each gap, at even distances."""
+    """Evenly spaced times for the missing messages of each gap."""
     each = [np.linspace(sent[i], sent[i + 1], int(missing[i]) + 2)[1:-1] for i in np.flatnonzero(missing)]
     return np.concatenate([np.zeros(0), *each]).astype(np.int64)
 
 
 def _in_widest(sent: Ints, dropped: int) -> Ints:
-    """Times of dropped messages, each in the gap that is widest then: sockperf sends at even distances."""
+    """Times of dropped messages, each in the widest remaining gap, because sockperf sends at even intervals."""
     if sent.size < 2:
         return np.full(dropped, sent[-1])
     steps = [max(int(step), 0) for step in np.diff(sent)]

@@ -31,7 +31,7 @@ _MOST_BITS = 1 << 62
 
 
 def _lines(file: File) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The objects of a file with one on each line, and a note on broken lines."""
+    """The objects of a file with one per line, and a note about broken lines."""
     objects, broken = [], 0
     for line in file.text.splitlines():
         try:
@@ -113,7 +113,7 @@ _CANNOT: Final = (
 
 
 def _iperf3_totals(end: dict[str, Any], intervals: list[dict[str, Any]]) -> tuple[Total, ...]:
-    """The bytes at its end, of the side whose intervals it prints: they show a missing interval."""
+    """The byte totals of the side whose intervals it prints: they reveal a missing interval."""
     sums = [s for i in intervals if isinstance(s := i.get("sum"), dict) and not s.get("omitted")]
     name = "sum_sent" if all(s.get("sender", True) for s in sums) else "sum_received"
     whole = end.get(name, end.get("sum"))
@@ -121,7 +121,7 @@ def _iperf3_totals(end: dict[str, Any], intervals: list[dict[str, Any]]) -> tupl
     each = [n for s in sums if isinstance(n := s.get("bytes"), int)]
     if not isinstance(printed, int) or not each or len(each) < len(sums):
         return ()
-    # With threads its counters of an interval and of the run are not read at one moment.
+    # With threads, the counters of an interval and of the run are not read at the same moment.
     return (Total("bytes", printed, sum(each), apart=printed // (2 * len(each))),)
 
 

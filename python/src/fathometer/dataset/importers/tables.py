@@ -41,7 +41,7 @@ _NETPERF = {
 
 
 def _netperf_fields(text: str) -> list[dict[str, str]]:
-    """Names and values of each run, from ``-o`` (a line of each) or ``-k`` (NAME=VALUE)."""
+    """Names and values of each run, from ``-o`` (one line each) or ``-k`` (NAME=VALUE)."""
     found: list[dict[str, str]] = []
     lines = [line for line in text.splitlines() if line.strip()]
     keyed: dict[str, str] = {}
@@ -122,8 +122,8 @@ def _read_neper(file: File, options: Options) -> Imported:
 
 
 def _neper_tables(file: File, first: list[str]) -> list[dict[str, str]]:
-    """The one row of each table of results."""
-    # Each row of one letter would become a dictionary of as many columns as the first line has.
+    """The single row of each table of results."""
+    # A row of one letter would become a dictionary of as many columns as the first line has.
     if len(first) > COLUMNS:
         raise file.bad(f"its table has {len(first):,} columns, more than {COLUMNS:,}")
     found = []
@@ -175,7 +175,7 @@ def _neper_rows(file: File, begin: int, end: int) -> _NeperRows:
     flow, _ = exact(columns["flow_id"], "ns", what="flow_id", file=file)
     whole = there & timed
     if not whole.all():
-        # neper logs answers: a row without one is a row that was cut.
+        # neper logs answers, so an incomplete row was cut off.
         notes.append(f"left out: {_count(int((~whole).sum()), 'row')} without a time or a round trip")
     rtt, when, thread, flow = rtt[whole], when[whole], thread[whole], flow[whole]
     _, connection, rows = np.unique(np.stack([thread, flow]), axis=1, return_inverse=True, return_counts=True)

@@ -1,7 +1,5 @@
-"""The counts that a tool printed itself, held against what was read of its output.
-
-The law of all importers: they are equal, or the file is refused. A line that is missing or not understood
-would otherwise pass for loss.
+"""A tool's own totals, compared with the samples read from its output. The law of all importers: they are
+equal, or the file is refused. Otherwise a missing or misread line would pass for loss.
 """
 
 from __future__ import annotations
@@ -28,12 +26,12 @@ class Total:
 
 
 def totals(*each: tuple[str, int | None, int]) -> tuple[Total, ...]:
-    """Totals as (what, printed, read); those that the tool did not print are left out."""
+    """Totals as (what, printed, read), without those that the tool did not print."""
     return tuple(Total(what, printed, read) for what, printed, read in each if printed is not None)
 
 
 def difference(each: Iterable[Total]) -> str | None:
-    """The first total that what was read contradicts, as a sentence; None: none does."""
+    """The first total that contradicts the samples, as a sentence; None if there is none."""
     for total in each:
         if abs(total.printed - total.read) > total.apart:
             return f"the tool counts {total.printed:,} {total.what}, and its lines give {total.read:,}"

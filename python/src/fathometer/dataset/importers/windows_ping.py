@@ -1,4 +1,4 @@
-"""Windows' ping, in any language: its lines are known by their shapes, as only TTL is never translated."""
+"""Windows' ping in any language. Lines are recognised by their shape, because only TTL is never translated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TARGET: Final = re.compile(
     r"\[([0-9A-Fa-f.:%]{2,60})\]|\b(\d{1,3}(?:\.\d{1,3}){3})\b|\s([0-9A-Fa-f]*:[0-9A-Fa-f:]+)\s"
 )
 _FROM: Final = re.compile(r"(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:]*[0-9A-Fa-f]) ?: ")
-"""A line that names a host: an error that this host received."""
+"""A line that names a host: this host received an error."""
 _SECOND_NS: Final = 1_000_000_000
 _MS_NS: Final = 1_000_000
 
@@ -35,19 +35,19 @@ class _Run:
     target: str
     size: int
     rtt_ms: list[int | None] = field(default_factory=list)
-    """One a packet; None: no reply. -1: less than 1."""
+    """Round trip of each packet; None: no reply. -1: less than 1."""
     errors: int = 0
     """Packets that a host on the way refused; Windows counts them as received."""
     total: re.Match[str] | None = None
 
 
 def detect(file: File) -> bool:
-    """Whether it is Windows' and not PsPing's, which has the same heading."""
+    """True for Windows' output, and not for PsPing's with the same heading."""
     return bool(_WITH_TTL.search(file.head) or (_HEAD.search(file.head) and _TOTAL.search(file.head)))
 
 
 def read(file: File, options: Options) -> Imported:
-    """The runs of a file, each a series."""
+    """The runs of a file, each as a series."""
     runs = _runs(file)
     if not runs:
         raise file.bad("Windows' ping without its heading")
@@ -62,7 +62,7 @@ def read(file: File, options: Options) -> Imported:
 
 
 def _runs(file: File) -> list[_Run]:
-    """Between a heading and the totals each line is a packet; lines that end in a colon are headings."""
+    """Each line between a heading and the totals is a packet; lines that end in a colon are headings."""
     runs: list[_Run] = []
     for number, line in enumerate(lines := file.text.split("\n"), 1):
         total = _TOTAL.match(line)
@@ -81,7 +81,7 @@ def _runs(file: File) -> list[_Run]:
             run.total = total
         elif reply:
             run.rtt_ms.append(-1 if "<" in line else int(reply[1]))
-        # The last line of a file that was cut may be the beginning of a reply.
+        # The last line of a truncated file may be the beginning of a reply.
         elif line.strip() and not line.rstrip().endswith(":") and number < len(lines):
             run.rtt_ms.append(None)
             run.errors += _FROM.search(line) is not None

@@ -86,17 +86,17 @@ _DIGITS = re.compile(r"[~≈<>]?\s*[+\-−]?(?P<digits>[\d.,]*\d[\d.,]*)\s*[a-zA
 
 
 _SPACES = re.compile("(?<=[0-9])[ \u00a0\u2009\u202f'\u2019](?=[0-9]{3}(?![0-9]))")
-"""What separates thousands and is never a decimal sign."""
+"""Characters that separate thousands and are never a decimal sign."""
 
 
 def digits(text: str) -> str:
-    """The digits of a cell that holds a number, with their commas and points; "" for all other text."""
+    """The digits of a cell that holds a number, with commas and points; "" for all other text."""
     match = _DIGITS.fullmatch(_SPACES.sub("", text.strip().strip("*_`").strip()))
     return match["digits"].rstrip(".,") if match else ""
 
 
 def in_notation(text: str, notation: Notation) -> str:
-    """A cell whose number has a decimal point alone; other text is unchanged."""
+    """A cell whose number has only a decimal point; other text is unchanged."""
     number = digits(text)
     return _SPACES.sub("", text).replace(number, notation.plain(number), 1) if number else text
 

@@ -133,7 +133,7 @@ class Document:
     claims: list[Claim] = field(default_factory=list)
     ends: list[Ends] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """How what can be read in several ways was read, each a sentence."""
+    """The chosen reading of each ambiguous notation, a sentence each."""
 
     def empty(self) -> bool:
         """Whether nothing was understood."""

@@ -26,13 +26,13 @@ from fathometer.findings.consistency.read_singles import read_singles
 def read_csv(text: str, name: str, default_unit: str, decimal: str | None = None) -> Document:
     """A CSV file: a line of headings, then one row a series (or one a statistic)."""
     head = next((line for line in text.splitlines() if line.strip()), "")
-    # The headings decide: in the rows a comma may be a decimal comma.
+    # The headings decide, because in the rows a comma may be a decimal comma.
     delimiter = next((sign for sign in ";\t|" if sign in head), ",")
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
     lines = [row for row in reader if any(c.strip() for c in row)]
     if len(lines) < 2:
         return Document()
-    # Spreadsheets write semicolons where the comma is the decimal sign.
+    # Spreadsheets write semicolons if the comma is the decimal sign.
     return _understood(
         [TextTable(name, lines[0], lines[1:])], default_unit, decimal, COMMA if delimiter == ";" else POINT
     )

@@ -1,4 +1,4 @@
-"""A third party between a probe and its server, in words."""
+"""A proxy or balancer between a probe and its server, in words."""
 
 from __future__ import annotations
 

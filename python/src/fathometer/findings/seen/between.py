@@ -1,6 +1,6 @@
-"""A third party between a probe and its server: a handshake much shorter than the shortest round trip.
-No path is shorter for a handshake than for a small message: something nearer answers it, or the server takes
-its time.
+"""A proxy or balancer between a probe and its server: a handshake much shorter than the shortest round trip.
+A handshake and a small message take the same path, so something nearer answers the handshake, or the server
+is slow.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from fathometer.findings.finding import Finding, Place, ns
 from fathometer.findings.model import Scenario
 
 MODES: Final = frozenset({"tcp", "tcp-ping-pong"})
-"""Requests over connections that last."""
+"""Modes with requests over lasting connections."""
 SMALL: Final = 256
-"""Payload up to which a message takes no longer on a slow path than a handshake, bytes."""
+"""Largest payload, in bytes, of a message that takes as long as a handshake on a slow path."""
 FEW: Final = 8
-"""Fewer round trips have no shortest one to rely on."""
+"""Minimum number of round trips for a reliable shortest one."""
 NOISE_NS: Final = 500_000
-"""What a server's and this host's scheduling add to a round trip; a handshake is answered by kernels. These
-are the numbers of the Rust half's story (`story/between.rs`)."""
+"""Scheduling delay of server and host in a round trip; kernels answer a handshake. The numbers are those of
+the Rust half's story (`story/between.rs`).
+"""
 
 
 def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
-    """One a path whose connections are answered nearer by than its requests."""
+    """One finding for each path whose handshakes are answered nearer than its requests."""
     return [f for scenario in scenarios if (f := _finding(scenario)) is not None]
 
 
@@ -38,13 +39,13 @@ def _finding(scenario: Scenario) -> Finding | None:
     shortest_ns = scenario.rtt.min_ns
     if not made or middle is None or shortest_ns is None or scenario.rtt.count < FEW:
         return None
-    # One whose first packet was lost takes a second more.
+    # A handshake whose first packet was lost takes a second more.
     connect_ns = median_low(made)
     behind_ns = shortest_ns - connect_ns
-    # A queue that never empties makes round trips differ: what they differ by is no sign.
+    # A queue that never empties spreads the round trips; that spread is no sign of a proxy.
     if behind_ns <= max(connect_ns, NOISE_NS, middle.value_ns - shortest_ns):
         return None
-    # Its reflector stamps, so the time in it is known to be short.
+    # Its reflector stamps, so its own time is known to be short.
     stamps = all(r.manifest.reflector.get("stamps") is True for r in recordings)
     return Finding(
         "third party",

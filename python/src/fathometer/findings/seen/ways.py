@@ -13,12 +13,12 @@ from fathometer.findings.words import listed
 
 KIND: Final = "connections differ"
 NAMED: Final = 8
-"""Connections of a level that a sentence names; all slower ones are in `Finding.where`."""
+"""Maximum number of connections of a level that a sentence names; all slower ones are in `Finding.where`."""
 _LOOPBACK: Final = ("127.", "[::1]", "::1")
 
 
 def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
-    """One a path, of the recording whose connections are farthest apart."""
+    """One finding for each path, about the recording whose connections are farthest apart."""
     every: list[Finding] = []
     seen: set[str] = set()
     for s in scenarios:
@@ -32,7 +32,7 @@ def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
 
 
 def _is_new(run: Run, seen: set[str]) -> bool:
-    """Whether no other scenario told of the recording, as that of another size."""
+    """True if no other scenario of the recording, as that of another size, has reported it."""
     new = run.recording.manifest.id not in seen
     seen.add(run.recording.manifest.id)
     return new
@@ -56,7 +56,7 @@ def _finding(s: Scenario, recording: Recording, found: Sequence[ConnectionLevel]
         },
         terms={
             "connections": listed([str(c) for c in slower], NAMED),
-            # Nothing chooses a way to this host itself.
+            # There are no alternative ways to this host itself.
             "reached": "loopback" if remote.startswith(_LOOPBACK) else "network",
         },
         facts=tuple(_level(recording, level) for level in found),
@@ -75,7 +75,7 @@ def _level(recording: Recording, level: ConnectionLevel) -> Fact:
 
 
 def advice(told: Sequence[Finding]) -> list[Advice]:
-    """Where connections take ways of unequal length."""
+    """Advice if connections take ways of unequal length."""
     return [
         Advice(
             "ways",

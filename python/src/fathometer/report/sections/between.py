@@ -1,4 +1,4 @@
-"""Paths on which something between answers the handshake, or the server takes its time."""
+"""Paths on which a proxy or balancer answers the handshake, or the server is slow."""
 
 from __future__ import annotations
 

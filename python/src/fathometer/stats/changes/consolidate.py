@@ -126,7 +126,7 @@ def consolidate(rtt: Floats, jumps: Jumps, noise: float, settings: Settings) -> 
 def take_least_away(
     rtt: Floats, segments: list[Regime], jumps: Jumps, noise: float, settings: Settings
 ) -> list[Regime]:
-    """The segments whose boundaries all pass."""
+    """The segments that remain once all boundaries pass."""
     margins = [margin(segments, at, jumps, noise, settings) for at in range(len(segments) - 1)]
     while margins:
         least = int(np.argmin(margins))
@@ -140,8 +140,8 @@ def take_least_away(
 
 
 def without_spikes(rtt: Floats, segments: list[Regime]) -> list[Regime]:
-    """Gives stretches of too few samples for a level to the neighbour that is nearer to them. Boundaries are
-    where they belong by now: before, three samples of a level may look like two and one of its neighbour.
+    """Gives stretches with too few samples for a level to the nearer neighbour. Boundaries are final here:
+    before, three samples of a level may look like two and one of its neighbour.
     """
     segments = list(segments)
     while (at := next(spikes(rtt, segments), None)) is not None:
@@ -153,9 +153,9 @@ def without_spikes(rtt: Floats, segments: list[Regime]) -> list[Regime]:
 
 
 def spikes(rtt: Floats, segments: list[Regime]) -> Iterator[int]:
-    """Stretches in which fewer samples than a level has are nearer to its level than to a neighbour's."""
+    """Stretches in which too few samples for a level are nearer to it than to a neighbour's level."""
     for at, segment in enumerate(segments):
-        # Of a longer one as many lie on either side of its median.
+        # In a longer stretch, as many samples lie on either side of its median.
         if segment.end - segment.first >= 2 * LEAST_SAMPLES:
             continue
         part = rtt[segment.first : segment.end]

@@ -62,7 +62,7 @@ def winsorised(rtt: Floats, noise: float, settings: Settings) -> Floats:
 
     width = settings.filter_width
     middle = median_filter(rtt, width, mode="nearest")
-    # At an end the filter repeats the outermost sample, which would make a level of that one alone.
+    # At an end the filter repeats the outermost sample, so that one sample would become a level.
     middle[: width // 2] = np.median(rtt[:width])
     middle[len(rtt) - width // 2 :] = np.median(rtt[len(rtt) - width :])
     out: Floats = np.clip(rtt, middle - settings.clip * noise, middle + settings.clip * noise)

@@ -57,8 +57,9 @@ def confidence_of(margin: float) -> float:
 
 
 LEAST_SAMPLES: Final = 3
-"""Samples that are at a level at least, at the ends of a series too: fewer are a spike. With 4, labels of
-short levels are missed (F1 on the generated traces 0.04 lower)."""
+"""Minimum number of samples of a level, also at the ends of a series; fewer are a spike. With 4, labels of
+short levels are missed (F1 on the generated traces 0.04 lower).
+"""
 
 
 @dataclass(frozen=True, slots=True)

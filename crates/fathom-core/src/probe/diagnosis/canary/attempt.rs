@@ -79,7 +79,7 @@ pub(super) struct Canary {
     until_ns: u64,
     /// UDP: when to send again.
     resend_ns: Option<u64>,
-    /// It was begun to ask for notices alone: what it meets says nothing of a silence.
+    /// True if the attempt only asks for notices: its outcome says nothing about a silence.
     pub(super) for_notices: bool,
 }
 
@@ -150,12 +150,12 @@ impl Canary {
         self.ask_for_notices((from_ns, to_ns));
     }
 
-    /// The reflector is to be asked which maintenance is announced to its host, which is once.
+    /// Asks the reflector, once, which maintenance is announced to its host.
     pub(super) fn ask_for_notices(&mut self, silence: Span) {
         self.inquiry.about_notices(silence);
     }
 
-    /// What it answered to that, once.
+    /// The reflector's answer to that question, returned once.
     #[expect(clippy::option_option, reason = "as `Inquiry::take_notice`")]
     pub(super) fn take_notice(&mut self) -> Option<Option<Announced>> {
         self.inquiry.take_notice()

@@ -166,8 +166,8 @@ impl Canaries {
         }
     }
 
-    /// A stall is over in which no canary was echoed, so that the reflector was not asked about it: its host may have stood still.
-    /// It is asked for notices now.
+    /// Asks for notices after a stall in which no canary was echoed. The reflector's host may have stood still, and the
+    /// reflector was not asked during the stall.
     pub(in crate::probe) fn ask_for_notices(
         &mut self,
         now: u64,

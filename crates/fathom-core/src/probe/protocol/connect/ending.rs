@@ -19,7 +19,7 @@ impl Dialer {
         }
     }
 
-    /// The time of a connection is up. Where this host did not run meanwhile, what came is read first.
+    /// Handles the time limit of a connection. If this host did not run meanwhile, what arrived is read first.
     pub(in crate::probe) fn limit(
         &mut self,
         at: u64,
@@ -35,7 +35,7 @@ impl Dialer {
         }
     }
 
-    /// A connection has taken too long to be made. One that was made in time has another limit.
+    /// Ends a connection that was not made in time. One that was made in time has another limit.
     pub(super) fn late(&mut self, now: u64, link: LinkId, path: &mut Path, cx: &mut Context) {
         match self.dials.get(&link).map(|dial| (dial.done_ns, dial.established_ns)) {
             Some((None, Some(_))) => {
@@ -54,7 +54,7 @@ impl Dialer {
         }
     }
 
-    /// The peer has not closed its side of one that was closed here.
+    /// Ends a connection that was closed here and that the peer has not closed.
     pub(in crate::probe) fn closing_late(
         &mut self,
         now: u64,
@@ -67,7 +67,8 @@ impl Dialer {
         }
     }
 
-    /// Once a second: dues that have waited for room for too long, and room where all of it is taken by those without an answer.
+    /// Runs once a second: gives up dues that waited too long for room, and makes room if unanswered connections take
+    /// all of it.
     pub(in crate::probe) fn tick(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
         if self.drain_ns.is_none() && self.dials.len() >= AT_ONCE {
             let overdue = self.schedule.as_mut().and_then(|schedule| schedule.skip_overdue(now));
@@ -82,7 +83,7 @@ impl Dialer {
         self.tell_unmade(now, cx);
     }
 
-    /// No more are made, and what fell due before is told as not made; what is being made is given up then.
+    /// Makes no more connections, and records what fell due before as not made. Attempts in progress are given up then.
     pub(in crate::probe) fn drain(&mut self, now: u64, linger_ns: u64, cx: &mut Context) {
         let given_up = self.schedule.as_mut().and_then(|schedule| schedule.skip_unconnected(now));
         let reason = if self.dials.len() < AT_ONCE { "late" } else { "blocked" };
@@ -97,7 +98,7 @@ impl Dialer {
         }
     }
 
-    /// The wait for the last ones is over.
+    /// Ends the wait for the last connections.
     pub(in crate::probe) fn drained(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
         if self.drain_ns.is_none_or(|at| now < at) {
             return;
@@ -111,7 +112,7 @@ impl Dialer {
         self.over = true;
     }
 
-    /// The run ends before an attempt has taken as long as the timeout: it did not fail.
+    /// The run ends before the attempt reached its timeout: it did not fail.
     fn let_go(&mut self, now: u64, link: LinkId, cx: &mut Context) -> bool {
         let timeout_ns = cx.settings.timeout_ns;
         let in_flight = |dial: &Dial| dial.done_ns.is_none() && now.saturating_sub(dial.sent_ns) < timeout_ns;
@@ -125,7 +126,7 @@ impl Dialer {
         true
     }
 
-    /// Nothing is waited for, not even that the peers close what was measured.
+    /// Ends at once, without waiting for the peers to close what was measured.
     pub(in crate::probe) fn end(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
         self.drained(now, path, cx);
         for link in self.links() {

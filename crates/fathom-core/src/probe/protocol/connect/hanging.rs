@@ -1,7 +1,7 @@
-//! Connections that get no answer: an open loop begins one after another, and each may wait for minutes. They hang when the
-//! first was begun longer ago than the threshold of stalls, no connection was made since then, and it is not one lost SYN
-//! alone: a second one hangs too, or the kernel has sent the first SYN again in vain. Then it is told, the name is
-//! looked up again, and the next address has its turn.
+//! Connections that get no answer. An open loop begins one after another, and each may wait for minutes. They hang if
+//! the first was begun longer ago than the stall threshold, no connection was made since, and it is more than one lost
+//! SYN: a second attempt hangs too, or the kernel has retransmitted the first SYN in vain. Then the probe records an
+//! event, looks the name up again, and tries the next address.
 
 use super::{Dial, Dialer};
 use crate::event::EventKind;
@@ -10,41 +10,41 @@ use crate::probe::path::Path;
 use crate::probe::policy::reconnect::PAUSED_NS;
 use crate::probe::timers::Timer;
 
-/// A SYN without an answer is sent again after this (RFC 6298, section 2; Linux `TCP_TIMEOUT_INIT`).
+/// The kernel retransmits an unanswered SYN after this time (RFC 6298, section 2; Linux `TCP_TIMEOUT_INIT`).
 const RESENT_NS: u64 = 1_000_000_000;
-/// It is told again after this at the earliest...
+/// Minimum time before the event repeats...
 const TOLD_AGAIN_NS: u64 = 1_000_000_000;
-/// ...and after a part of the time for which it has lasted, so that an outage of a day is no flood of events.
+/// ...and share of the time that it has lasted, so that an outage of a day is no flood of events.
 const TOLD_AGAIN_PART: u64 = 8;
 
-/// What is known of them.
+/// State of the watch over hanging connections.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_field_names, reason = "they are all times, whose unit is in their names")]
 pub(super) struct Hanging {
-    /// When a connection was last made. What was begun before says nothing any more.
+    /// Time when a connection was last made. Attempts begun before it say nothing any more.
     answered_ns: u64,
-    /// Since when the address has its turn whose turn it is.
+    /// Start of the current address's turn.
     turned_ns: u64,
-    /// When it was last told that connections hang; `None`: none does.
+    /// Time of the last event about hanging connections. `None`: none hangs.
     told_ns: Option<u64>,
     look_ns: Option<u64>,
 }
 
 impl Hanging {
-    /// A connection was made.
+    /// Notes that a connection was made.
     pub(super) fn answered(&mut self, now: u64) {
         (self.answered_ns, self.told_ns) = (now, None);
     }
 
-    /// Whether a failure of a connection that was begun then is news: nothing was made, and no other address had its turn,
-    /// since.
+    /// True if the failure of a connection that was begun at this time is news: since then no connection was made, and
+    /// no other address had its turn.
     pub(super) fn is_news(&self, sent_ns: u64) -> bool {
         sent_ns >= self.answered_ns.max(self.turned_ns)
     }
 }
 
 impl Dialer {
-    /// Has it looked after them at this time, unless that is to be done sooner.
+    /// Schedules a check at this time, unless an earlier one is due.
     pub(super) fn look_by(&mut self, at: u64, cx: &mut Context) {
         if self.hanging.look_ns.is_none_or(|armed| at < armed) {
             self.hanging.look_ns = Some(at);
@@ -52,7 +52,7 @@ impl Dialer {
         }
     }
 
-    /// Looks whether they hang.
+    /// Checks whether connections hang.
     pub(in crate::probe) fn look(&mut self, at: u64, now: u64, path: &mut Path, cx: &mut Context) {
         if self.hanging.look_ns != Some(at) {
             return;
@@ -66,12 +66,12 @@ impl Dialer {
         }
         self.look_by(now.saturating_add(threshold_ns.min(RESENT_NS)), cx);
         if now.saturating_sub(at) >= PAUSED_NS {
-            // This host did not run: what came meanwhile is read first.
+            // This host did not run: read first what arrived meanwhile.
             return;
         }
         let waited_ns = |dial: &Dial| now.saturating_sub(dial.sent_ns);
         let hang = || self.dials.values().filter(waits).filter(|dial| waited_ns(dial) >= threshold_ns);
-        // They are kept in the order in which they were begun.
+        // Attempts are kept in the order in which they began.
         let (Some(first), Some(latest)) = (hang().next(), hang().next_back()) else { return };
         let first_ns = waited_ns(first);
         if hang().nth(1).is_none() && first_ns < RESENT_NS + threshold_ns {

@@ -1,6 +1,6 @@
-//! A name with several addresses: they are tried one after another until one answers, as a lane does it for its first
-//! connection, and then the schedule begins. A trial is no sample. Where none answers the schedule begins all the same, and
-//! measures that.
+//! The trial of a name with several addresses: one after another is tried until one answers, as a lane does for its
+//! first connection. Then the schedule begins. A trial is no sample. If no address answers, the schedule begins all the
+//! same, and measures that.
 
 use super::{Dial, Dialer};
 use crate::event::EventKind;
@@ -8,19 +8,19 @@ use crate::probe::context::Context;
 use crate::probe::io::LinkId;
 use crate::probe::path::Path;
 
-/// How far it is.
+/// Progress of the trial.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
-    /// Addresses tried.
+    /// Number of addresses tried.
     made: u32,
-    /// One answered, or none is left.
+    /// True once an address answered, or none is left.
     over: bool,
-    /// The schedule waits for that, and may begin now.
+    /// True if the schedule waits for the trial, and may begin now.
     ready: bool,
 }
 
 impl Dialer {
-    /// Whether the schedule has to wait for an address that answers; then one is tried.
+    /// True if the schedule has to wait for an address that answers; tries one then.
     pub(in crate::probe) fn awaits_address(&mut self, now: u64, path: &mut Path, cx: &mut Context) -> bool {
         if self.trial.made == 0 && path.addresses.are_to_be_tried() {
             self.try_next(now, path, cx);
@@ -28,7 +28,7 @@ impl Dialer {
         self.trial.made > 0 && !self.trial.over
     }
 
-    /// Whether the schedule may begin that waited for an address: once.
+    /// Returns true once: the schedule waited for an address, and may begin.
     pub(in crate::probe) fn has_address(&mut self) -> bool {
         std::mem::take(&mut self.trial.ready) && !self.is_done()
     }
@@ -43,7 +43,7 @@ impl Dialer {
         self.look_by(now.saturating_add(path.stall_threshold_ns(cx)), cx);
     }
 
-    /// The address answers.
+    /// Notes that the address answers.
     pub(super) fn trial_answered(&mut self, now: u64, link: LinkId, cx: &mut Context) {
         if let Some(dial) = self.dials.get_mut(&link) {
             dial.done_ns = Some(now);
@@ -53,7 +53,7 @@ impl Dialer {
         Self::shut_down(now, link, cx);
     }
 
-    /// The address does not answer: the next one has its turn.
+    /// Notes that the address does not answer: the next one has its turn.
     pub(super) fn trial_failed(
         &mut self,
         now: u64,

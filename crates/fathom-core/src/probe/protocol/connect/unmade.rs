@@ -4,7 +4,7 @@ use super::Dialer;
 use crate::probe::context::Context;
 use crate::schedule::Skipped;
 
-/// Those that have not been told yet.
+/// Connections that are not recorded yet.
 #[derive(Debug, Default)]
 pub(super) struct Unmade {
     count: u64,
@@ -12,7 +12,7 @@ pub(super) struct Unmade {
 }
 
 impl Unmade {
-    /// One more, which was due then.
+    /// Adds a connection that was due at this time.
     pub(super) fn add(&mut self, due_ns: u64) {
         if self.count == 0 {
             self.first_due_ns = due_ns;
@@ -22,7 +22,7 @@ impl Unmade {
 }
 
 impl Dialer {
-    /// Tells them as not sent, so that each due is a row or told.
+    /// Records them as not sent, so that each due sample has a row or a recorded reason.
     pub(super) fn tell_unmade(&mut self, now: u64, cx: &mut Context) {
         let Unmade { count, first_due_ns } = std::mem::take(&mut self.unmade);
         let behind_ns = now.saturating_sub(first_due_ns);

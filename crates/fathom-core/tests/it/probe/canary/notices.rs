@@ -1,4 +1,4 @@
-//! Maintenance that the reflector's cloud announced, as canaries bring it.
+//! Maintenance that the reflector's cloud announced, learned through canaries.
 
 use super::hand::{Hand, MS, S, START, settings};
 use fathom_core::event::EventKind;
@@ -17,7 +17,7 @@ const STARTED: Announced = Announced {
     lasts_ms: Some(5_000),
 };
 
-/// The echo of a reflector that tells its identity, and this of notices; `None`: it does not know that question.
+/// Echoes of a reflector with its identity, and with this answer about notices; `None`: it does not know that question.
 #[expect(clippy::option_option, reason = "no answer, an answer that nothing is announced, one with a notice")]
 fn echoed(mut bytes: Vec<u8>, notice: Option<Option<Announced>>) -> Vec<u8> {
     let view = ConnectionView { identity: 1 << 14 | 7, tells_pauses: true, ..ConnectionView::default() };
@@ -42,7 +42,7 @@ fn served() -> (Hand, LinkId) {
     (hand, lane)
 }
 
-/// State and beginning (s before now) of each notice that was told, which is the reflector's.
+/// State and beginning (seconds before now) of each recorded notice of the reflector's host.
 fn told(hand: &Hand) -> Vec<(String, i64)> {
     let told = hand.events.iter().filter_map(|event| {
         let EventKind::Maintenance { host, cloud, what, state, not_before, .. } = &event.kind else {
@@ -56,7 +56,7 @@ fn told(hand: &Hand) -> Vec<(String, i64)> {
     told.collect()
 }
 
-/// Each death asks; each state of a notice is told once, and an older reflector knows nothing of it.
+/// Each death asks. Each state of a notice is recorded once, and an older reflector does not know the question.
 #[test]
 fn each_state_of_remote_notice_is_told_once() {
     let (mut hand, _) = served();
@@ -78,7 +78,7 @@ fn each_state_of_remote_notice_is_told_once() {
     assert_eq!(told(&hand), [("started".to_owned(), 2), ("gone".to_owned(), 9)]);
 }
 
-/// A host that stood still for longer than a canary waits was not asked about it.
+/// A host that stood still for longer than a canary waits was never asked.
 #[test]
 fn notice_is_asked_for_after_unanswered_canary() {
     let (mut hand, lane) = served();

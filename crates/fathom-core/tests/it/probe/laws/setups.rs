@@ -1,12 +1,12 @@
-//! Laws of connections that are samples, and of attempts that this host could not begin.
+//! Laws for connections that are samples, and for attempts that this host could not begin.
 
 use super::script::{Script, Speech};
 use crate::world::{Fault, Outcome, S, START};
 use fathom_core::event::EventKind;
 use fathom_core::statistics::{LOCAL, Outage, Statistics};
 
-/// An attempt that failed in this host is no sample, and lowers no availability: the share of the answered samples is of those
-/// that were sent, and of those that fell due without a connection for which the network or the peer is to blame.
+/// An attempt that failed in this host is no sample, and lowers no availability. Availability is the share of answered
+/// samples among those sent and those that fell due without a connection because of the network or the peer.
 pub(super) fn check_local(script: &Script, outcome: &Outcome) {
     let mut told = Statistics::default();
     outcome.events.iter().for_each(|(_, event)| told.event(event));
@@ -30,8 +30,9 @@ pub(super) fn check_local(script: &Script, outcome: &Outcome) {
     assert_eq!(told.availability(), share, "{:?}", told.not_sent);
 }
 
-/// Where no connection could be made for a while, though that was tried, there is an outage: it begins with the first attempt that came
-/// to nothing or hangs, is told while it lasts, and ends with the next connection. In no outage a connection is made.
+/// If no connection could be made for a while despite attempts, there is an outage. It begins with the first attempt
+/// that failed or hangs, is recorded while it lasts, and ends with the next connection. No connection is made during an
+/// outage.
 pub(super) fn check_outages(script: &Script, outcome: &Outcome) {
     let Some(threshold_ns) = script.settings.stall_after_ns else { return };
     let here = script.faults.iter().any(|(_, fault)| matches!(fault, Fault::NoPorts(_)));
@@ -55,7 +56,7 @@ pub(super) fn check_outages(script: &Script, outcome: &Outcome) {
             |outage: &Outage, at: u64| outage.began_ns < at && outage.end.is_some_and(|end| at < end.at_ns);
         let broken = outages.iter().find(|outage| made.iter().any(|&at| within(outage, at)));
         assert_eq!(broken, None, "a connection was made in it");
-        // Two thresholds and a second until it is known, and as long again until it is looked at.
+        // Detection takes two thresholds and a second, and the next check comes as much later.
         let known_by_ns = 2 * (S + threshold_ns);
         for (from, to) in std::iter::once(0).chain(made.iter().copied()).zip(made.iter().copied()) {
             let first = tries.iter().map(|(sent, _)| *sent).filter(|sent| (from..to).contains(sent)).min();

@@ -124,7 +124,7 @@ fn setup_mode_tries_each_address_first() {
     }
 }
 
-/// The address that serves falls silent, and another answers; or the name leads elsewhere from then on.
+/// The serving address falls silent and another answers, or the name resolves to another address from then on.
 #[test]
 fn setup_mode_leaves_silent_address() {
     for moves in [false, true] {
@@ -150,7 +150,7 @@ fn setup_mode_leaves_silent_address() {
     }
 }
 
-/// For nine seconds no connection could be made, each hung, and the recording said that nothing had happened.
+/// For nine seconds each attempt hung, and the recording said that nothing had happened.
 #[test]
 fn hanging_attempts_are_an_outage() {
     let settings = Settings { request: Request::Connect { tls: false }, ..every(500 * MS, 30 * S) };
@@ -163,19 +163,19 @@ fn hanging_attempts_are_an_outage() {
     let end = outage.end.expect("it is over");
     assert!(end.at_ns - (START.mono_ns + 14 * S) < 100 * MS, "{end:?}");
     assert!(end.uncertain_ns <= 3 * S, "{end:?}");
-    // While it lasts it is told again, and soon.
+    // The event repeats soon, while the outage lasts.
     let told = outcome.of(|kind| match kind {
         EventKind::ConnectionUnanswered { attempts, .. } => Some(*attempts),
         _ => None,
     });
     assert!(told[0].0 < START.mono_ns + 8 * S && told.len() > 3, "{told:?}");
     assert!(told.last().is_some_and(|(.., attempts)| *attempts > 10), "{told:?}");
-    // Cut until the end: it is not over, and lasts.
+    // The path is cut until the end: the outage is not over.
     let outcome = World::new(settings, 1).with([(5 * S + 10 * MS, Fault::Silence(60 * S))]).run();
     assert!(self::outages(&outcome)[0].end.is_none());
 }
 
-/// One SYN is lost, and sent again after a second: that is no outage, however rarely connections are made.
+/// One lost SYN, retransmitted after a second, is no outage, however rarely connections are made.
 #[test]
 fn one_lost_syn_is_no_outage() {
     for interval_ns in [100 * MS, S, 5 * S] {
@@ -188,7 +188,7 @@ fn one_lost_syn_is_no_outage() {
     }
 }
 
-/// This host has no port for three seconds: what was due then was not sent, and the target was not to blame.
+/// This host has no port for three seconds: samples due then were not sent, and the target was not to blame.
 #[test]
 fn missing_ports_are_not_the_target() {
     for request in [Request::Connect { tls: false }, Request::Echo] {

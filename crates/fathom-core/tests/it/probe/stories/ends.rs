@@ -36,8 +36,8 @@ fn samples_in_flight_are_not_lost() {
     }
 }
 
-/// From the 4th second on nothing comes back. The run ends in the 12th: what was sent before the 7th has waited for more
-/// than the time-out of 5 s.
+/// From the 4th second on nothing comes back. The run ends in the 12th: samples sent before the 7th have waited for
+/// longer than the time-out of 5 s.
 #[test]
 fn samples_beyond_timeout_are_lost() {
     let silence = [(4 * S, Fault::Silence(1_000 * S))];
@@ -51,7 +51,7 @@ fn samples_beyond_timeout_are_lost() {
     }
 }
 
-/// Echoes of later samples have come: the one that is missing was lost on its way.
+/// Echoes of later samples arrived, so the missing one was lost on its way.
 #[test]
 fn datagram_lost_before_others_is_lost() {
     let settings = Settings { transport: Transport::Udp, ..every(100 * MS, 60 * S) };

@@ -25,7 +25,8 @@ impl Recorded {
         Self { events: events(dir), rows: rows(dir) }
     }
 
-    /// Samples that were sent have a row, were in flight at the end, or their loss is told; what was due was sent, or told as not sent.
+    /// A sample that was sent has a row, was in flight at the end, or is recorded as lost. A due sample was sent, or is
+    /// recorded as not sent.
     pub(crate) fn broken_law(&self) -> Option<String> {
         let mut rows: BTreeMap<u64, u64> = BTreeMap::new();
         for row in &self.rows {
