@@ -30,7 +30,9 @@ def test_intervals_hold_what_is_true_of_connections(name, runs):
 
 
 def test_intervals_of_blocks_alone_hold_nothing():
-    """Intervals over blocks alone: 10 to 20 µs around a mean that depends on the ways of eight connections."""
+    """Intervals over blocks alone: 10 to 20 µs around a mean that depends on the ways of eight
+    connections.
+    """
     rng, flows, held = np.random.default_rng(1), FLOWS["8 on two ways"], 0
     for _ in range(8):
         one = scenario(flows, rng)
@@ -68,7 +70,9 @@ ALIKE = (
 
 
 def told(name, connections, runs, n=400):
-    """Number of runs of equal connections in which some are called slower, and in which they seem to differ."""
+    """Number of runs of equal connections in which some are called slower, and in which they seem to
+    differ.
+    """
     rng, slower, differ = np.random.default_rng(11), 0, 0
     for _ in range(runs):
         series = BY_NAME[name].series(rng, connections, n)

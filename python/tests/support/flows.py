@@ -75,7 +75,9 @@ def scenario(flows, rng, label="path", start_ns=START):
 
 
 def coverage(flows, runs, seed=1):
-    """Number of runs in which connections seemed to differ, and, by figure, how many of these held the truth."""
+    """Number of runs in which connections seemed to differ, and, by figure, how many of these held the
+    truth.
+    """
     rng, truth, held, differ = np.random.default_rng(seed), flows.truth(), Counter(), 0
     for _ in range(runs):
         one = scenario(flows, rng)

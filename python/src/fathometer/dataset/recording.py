@@ -192,7 +192,9 @@ class Recording:
 
     @cached_property
     def lost_here(self) -> int:
-        """Number of samples without an echo that were lost in this host; they say nothing about the target."""
+        """Number of samples without an echo that were lost in this host; they say nothing about the
+        target.
+        """
         return event_log.lost_here(self.events)
 
     @cached_property

@@ -304,7 +304,9 @@ class _Parts:
 def _paths_of(
     batch: Batch, flags: npt.NDArray[Any], *, plain: bool
 ) -> Iterator[tuple[PathKey, npt.NDArray[np.bool_] | None]]:
-    """The paths of a batch with the rows of each; None: all rows. One at a time, as there may be thousands."""
+    """The paths of a batch with the rows of each; None: all rows. One at a time, as there may be
+    thousands.
+    """
     silence = batch.column(SILENCE) if batch.has(SILENCE) else None
     if plain and batch.only_size is not None and silence is None:
         yield PathKey(batch.only_size, False, 0, False), None

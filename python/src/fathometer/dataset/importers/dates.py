@@ -89,7 +89,9 @@ def _exists(
 def _chosen(
     twice: dict[int, datetime], texts: Sequence[str | None], file: File, options: Options, notes: list[str]
 ) -> dict[int, datetime]:
-    """UTC times of local times that exist twice, by the user's offset, or by the single step back among them."""
+    """UTC times of local times that exist twice, by the user's offset, or by the single step back among
+    them.
+    """
     if options.offset is not None:
         chosen = {row: when.replace(fold=fold) for row, when in twice.items() for fold in (1, 0)
                   if when.replace(fold=fold).utcoffset() == options.offset}  # fmt: skip

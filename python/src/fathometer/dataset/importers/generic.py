@@ -107,7 +107,9 @@ def in_plain_notation(
     notes: list[str],
     name: str | None,
 ) -> pa.ChunkedArray:
-    """Numbers with only a decimal point. The column decides about its commas, or else the table or the user."""
+    """Numbers with only a decimal point. The column decides about its commas, or else the table or the
+    user.
+    """
     if not pc.any(pc.match_substring(cells, ",")).as_py():
         return cells
     texts = cells.to_pylist()

@@ -170,7 +170,9 @@ def _between(sent: Ints, missing: Ints) -> Ints:
 
 
 def _in_widest(sent: Ints, dropped: int) -> Ints:
-    """Times of dropped messages, each in the widest remaining gap, because sockperf sends at even intervals."""
+    """Times of dropped messages, each in the widest remaining gap, because sockperf sends at even
+    intervals.
+    """
     if sent.size < 2:
         return np.full(dropped, sent[-1])
     steps = [max(int(step), 0) for step in np.diff(sent)]

@@ -1,4 +1,6 @@
-"""Windows' ping in any language. Lines are recognised by their shape, because only TTL is never translated."""
+"""Windows' ping in any language. Lines are recognised by their shape, because only TTL is never
+translated.
+"""
 
 from __future__ import annotations
 
