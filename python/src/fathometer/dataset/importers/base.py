@@ -330,7 +330,8 @@ def _slowly(cells: pa.ChunkedArray, power: int, what: str, file: File) -> Ints:
             values[row] = int(value.to_integral_value())
         except (InvalidOperation, ValueError, OverflowError):
             raise file.bad(
-                f"{what} in row {row + 1} is {cell!r}, which is no number", "name the column that holds it"
+                f"{what} in row {row + 1} is {cell!r}, which is no number",
+                "name the column that holds it, or with --missing what means unanswered",
             ) from None
     return values
 

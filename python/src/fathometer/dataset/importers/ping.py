@@ -145,10 +145,10 @@ def _runs(file: File) -> list[_Run]:
         elif figures:
             run.figures = figures
         elif unanswered:
-            if _ANY_REPLY.match(line):
-                raise file.bad(f"line {number} is a reply without a time", "ping with 16 bytes or more")
             if _TRANSLATED.search(line):
                 raise file.bad(f"line {number} is a reply in another language", "call ping with LC_ALL=C")
+            if _ANY_REPLY.match(line):
+                raise file.bad(f"line {number} is a reply without a time", "ping with 16 bytes or more")
             run.number(int(unanswered[1]))
     return [r for r in runs if r.last >= 0 or r.sent is not None]
 

@@ -51,7 +51,8 @@ def documents(file: File) -> list[dict[str, Any]]:
         try:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            raise file.bad(f"it is no whole JSON ({error})", "let the tool end by itself") from None
+            remedy = "import the whole JSON that the tool writes (iperf3 --json, irtt -o)"
+            raise file.bad(f"it is no whole JSON ({error})", remedy) from None
         if not isinstance(value, dict):
             raise file.bad("its JSON is no object")
         found.append(value)
