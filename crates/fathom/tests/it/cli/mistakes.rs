@@ -8,7 +8,7 @@ const MISTAKES: &[(&str, &str, i32)] = &[
     ("nonsense", "unrecognized subcommand", 2),
     ("--no-such", "'--no-such'", 2),
     ("probe", "<TARGET>", 2),
-    ("probe :7007", "no host", 2),
+    ("probe :7007", "host is missing", 2),
     ("probe h:99999", "1 to 65535", 2),
     ("probe http://h:80/", "leave http:// out, as in h:80", 2),
     ("probe h/5432", "HOST:PORT", 2),
